@@ -1,0 +1,1 @@
+"""Assets, one module each, under the asset's own name."""

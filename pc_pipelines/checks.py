@@ -1,0 +1,56 @@
+"""Checks on the ledger's state, one for each rule of `pc_store.services.audit`."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from pc_pipelines.resources import StoreResource
+from pc_store.services.audit import RULES, Finding, Part, audit
+
+
+def _checks_on(part: Part) -> dg.AssetChecksDefinition:
+    """All rules that show on one asset, evaluated over every scope in one read."""
+    rules = [rule for rule in RULES if rule.part == part]
+
+    @dg.multi_asset_check(
+        name=f"{part}_state",
+        specs=[
+            dg.AssetCheckSpec(rule.name, asset=part, description=rule.asserts) for rule in rules
+        ],
+        can_subset=True,
+    )
+    def state(
+        context: dg.AssetCheckExecutionContext, store: StoreResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        wanted = {key.name for key in context.selected_asset_check_keys}
+        serious = {rule.name for rule in rules if rule.blocking}
+        for finding in audit(store.db, store.settings, names=sorted(wanted)):
+            yield _result(part, finding, serious=finding.check in serious)
+
+    return state
+
+
+def _result(part: Part, finding: Finding, *, serious: bool) -> dg.AssetCheckResult:
+    metadata: dict[str, dg.MetadataValue] = {"offending rows": dg.MetadataValue.int(finding.count)}
+    if finding.rows:
+        metadata["offenders"] = dg.MetadataValue.table(
+            [
+                dg.TableRecord({name: _cell(value) for name, value in row.items()})
+                for row in finding.rows
+            ]
+        )
+    return dg.AssetCheckResult(
+        asset_key=part,
+        check_name=finding.check,
+        passed=finding.passed,
+        severity=dg.AssetCheckSeverity.ERROR if serious else dg.AssetCheckSeverity.WARN,
+        description=finding.asserts,
+        metadata=metadata,
+    )
+
+
+def _cell(value: object) -> str | int:
+    return value if isinstance(value, int) else str(value)
+
+
+ALL = [_checks_on("source_log"), _checks_on("memory")]

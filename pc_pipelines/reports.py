@@ -1,0 +1,93 @@
+"""How a window's outcome reads in Dagster: metadata, check results, materialisations."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from pc_store.domain.verdict import CHECKS, SECRET, Check
+from pc_store.ledger.windows import WindowRow
+from pc_store.services.administer import ScopeStatus
+from pc_store.services.extract import Judged
+
+MEMORY_WINDOWS = dg.AssetKey("memory_windows")
+
+
+def window_metadata(window: WindowRow, status: ScopeStatus | None) -> dict[str, Any]:
+    """Everything of a processed window that is worth a plot or a look."""
+    usage = window.usage or {}
+    counts = window.counts or {}
+    metadata: dict[str, Any] = {
+        "scope": window.scope_id,
+        "first position": window.after + 1,
+        "last position": window.through,
+        "mode": window.kind,
+        "provider": window.provider or "none asked",
+        "model": window.model or "none asked",
+        "prompt": f"{window.prompt_key}, {window.prompt_revision}",
+        "attempt": window.attempt,
+        **{name.replace("_", " "): value for name, value in counts.items()},
+        "model calls": usage.get("calls", 0),
+        "tokens in": usage.get("tokens_in", 0),
+        "tokens out": usage.get("tokens_out", 0),
+        "re-asks": usage.get("reasks", 0),
+        "seconds in the model": round(float(usage.get("seconds", 0.0)), 3),
+        "memory revision": window.memory_revision or 0,
+    }
+    if status is not None:
+        metadata["cursor after"] = status.cursors["memory"]
+        metadata["lag after"] = status.memory_lag
+        metadata["active entries after"] = status.active_entries
+    if window.rejects:
+        metadata["rejected proposals"] = rejects_table(window.rejects)
+    return metadata
+
+
+def rejects_table(rejects: list[dict[str, Any]]) -> dg.TableMetadataValue:
+    """Rejected proposals by number, rule and reason; never their text."""
+    return dg.MetadataValue.table(
+        [
+            dg.TableRecord(
+                {"proposal": item["ordinal"], "check": item["rule"], "reason": item["reason"]}
+            )
+            for item in rejects[:50]
+        ]
+    )
+
+
+def check_evaluations(
+    judged: Judged, partition: str, window: WindowRow
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """A window's checks as events, for where no check output can be yielded."""
+    for check, broken in offenders(judged).items():
+        yield dg.AssetCheckEvaluation(
+            asset_key=MEMORY_WINDOWS,
+            check_name=check,
+            partition=partition,
+            **check_values(check, broken, window, refused=judged.refused),
+        )
+
+
+def offenders(judged: Judged) -> dict[Check, list[dict[str, Any]]]:
+    """The proposals that break each check, as plain values."""
+    return {check: [vars(item) for item in judged.broken(check)] for check in CHECKS}
+
+
+def check_values(
+    check: Check, broken: list[dict[str, Any]], window: WindowRow, *, refused: bool
+) -> dict[str, Any]:
+    """How one check came out. A dropped secret or a salvaged answer warns and refuses nothing."""
+    metadata: dict[str, Any] = {
+        "window": f"({window.after}, {window.through}]",
+        "scope": window.scope_id,
+        "offending proposals": len(broken),
+    }
+    if broken:
+        metadata["offenders"] = rejects_table(broken)
+    error = refused and check != SECRET
+    return {
+        "passed": not broken,
+        "severity": dg.AssetCheckSeverity.ERROR if error else dg.AssetCheckSeverity.WARN,
+        "description": CHECKS[check],
+        "metadata": metadata,
+    }

@@ -1,0 +1,1 @@
+"""Rows. Every function takes a connection, joins its transaction and never commits."""

@@ -1,0 +1,1 @@
+"""Proposers and embedders: a model, or the builtin program, reads evidence and proposes."""

@@ -1,0 +1,155 @@
+"""Turn drafts into a memory revision; the one place where memory is written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from pc_store.domain.entry import Change, Draft, Dropped, EntryVersion, Origin, plan_changes
+from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef, SourceRef, new_id
+from pc_store.domain.text import digest
+from pc_store.errors import EntryInactive, NotFound, RevisionConflict
+from pc_store.ledger import artifacts, entries
+from pc_store.ledger.entries import NewVersion
+from pc_store.search.tokens import TOKENISER, terms_of
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What a commit did. Without changes `revision` is the head it found, 0 for none."""
+
+    revision: int
+    changed: tuple[NewVersion, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def memory(self) -> ArtifactRef | None:
+        """The memory's exact revision, if it has one."""
+        return ArtifactRef(MEMORY_FAMILY, MEMORY_ID, self.revision) if self.revision else None
+
+    def count(self, op: str) -> int:
+        """Changes of one kind."""
+        return sum(item.change.op == op for item in self.changed)
+
+
+def lock_memory(conn: sa.Connection, scope_id: str) -> int:
+    """Lock the scope's memory until the transaction ends and return its head.
+
+    Raises:
+        NotFound: no such scope.
+    """
+    head = artifacts.lock_head(conn, scope_id, MEMORY_FAMILY, MEMORY_ID)
+    if head is None:
+        raise NotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
+    return head
+
+
+def commit_drafts(
+    conn: sa.Connection,
+    scope_id: str,
+    drafts: Sequence[Draft],
+    *,
+    origin: Origin,
+    now_us: int,
+    shown: Mapping[str, str] | None = None,
+    window_id: str | None = None,
+    lineage_sources: Sequence[SourceRef] = (),
+    lineage_artifacts: Sequence[ArtifactRef] = (),
+) -> Committed:
+    """Deduplicate drafts against the memory as it is now, and write what changes.
+
+    Args:
+        shown: for proposals of a program, the version id of every entry as it was shown.
+            A target that has moved since is a conflict: the proposal answered an older text.
+
+    Raises:
+        NotFound: no such scope or entry.
+        EntryInactive: a target is retired.
+        RevisionConflict: a target is not at the version that was shown.
+    """
+    head = lock_memory(conn, scope_id)
+    targets = _targets(conn, scope_id, drafts, shown)
+    alike = entries.alike(conn, scope_id, (digest(draft.text) for draft in drafts))
+    plan = plan_changes(drafts, targets=targets, alike=alike, extracted=origin != "explicit")
+    if not plan.changes:
+        return Committed(head, dropped=tuple(plan.dropped))
+    return commit_changes(
+        conn,
+        scope_id,
+        plan.changes,
+        head=head,
+        origin=origin,
+        now_us=now_us,
+        window_id=window_id,
+        lineage_sources=lineage_sources,
+        lineage_artifacts=lineage_artifacts,
+        dropped=plan.dropped,
+    )
+
+
+def commit_changes(
+    conn: sa.Connection,
+    scope_id: str,
+    changes: Sequence[Change],
+    *,
+    head: int,
+    origin: Origin,
+    now_us: int,
+    window_id: str | None = None,
+    lineage_sources: Sequence[SourceRef] = (),
+    lineage_artifacts: Sequence[ArtifactRef] = (),
+    dropped: Sequence[Dropped] = (),
+) -> Committed:
+    """Write changes as revision `head` + 1. The caller holds the memory's lock.
+
+    Raises:
+        RevisionConflict: the head is not `head`.
+    """
+    revision = artifacts.commit(
+        conn,
+        scope_id,
+        MEMORY_FAMILY,
+        MEMORY_ID,
+        expected=head,
+        content=None,
+        reason=None,
+        origin=origin,
+        window_id=window_id,
+        now_us=now_us,
+        sources=lineage_sources,
+        used=lineage_artifacts,
+    )
+    changed = [_with_ids(change, ordinal, now_us) for ordinal, change in enumerate(changes)]
+    entries.apply(conn, scope_id, revision, changed, origin=origin, now_us=now_us)
+    return Committed(revision, tuple(changed), tuple(dropped))
+
+
+def _targets(
+    conn: sa.Connection,
+    scope_id: str,
+    drafts: Sequence[Draft],
+    shown: Mapping[str, str] | None,
+) -> dict[str, EntryVersion]:
+    wanted = [draft.entry_id for draft in drafts if draft.entry_id is not None]
+    rows = entries.current(conn, scope_id, wanted)
+    for entry_id in wanted:
+        if entry_id not in rows:
+            raise NotFound(f"the memory has no entry {entry_id!r}", entry_id=entry_id)
+        now = rows[entry_id].version
+        if now.state != "active":
+            raise EntryInactive(f"the entry {entry_id} was retired", entry_id=entry_id)
+        if shown is not None and shown.get(entry_id) != now.entry_version_id:
+            raise RevisionConflict(
+                f"the entry {entry_id} was changed after it was shown", entry_id=entry_id
+            )
+    return {entry_id: rows[entry_id].version for entry_id in wanted}
+
+
+def _with_ids(change: Change, ordinal: int, now_us: int) -> NewVersion:
+    before = change.before
+    entry_id = before.entry_id if before else new_id("mem_ent_", at_us=now_us, ordinal=ordinal)
+    if change.op in ("deactivate", "reactivate"):
+        assert before is not None
+        return NewVersion(change, entry_id, before.entry_version_id, "", TOKENISER)
+    version_id = new_id("mem_ver_", at_us=now_us, ordinal=ordinal)
+    return NewVersion(change, entry_id, version_id, terms_of(change.text), TOKENISER)

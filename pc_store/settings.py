@@ -1,0 +1,114 @@
+"""Every environment variable and its default, in one frozen value.
+
+`PC_HOME` is where everything of an installation lives unless another variable moves it:
+the SQLite ledger, the search index, landing files, rejects.
+"""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from pc_store import limits
+from pc_store.errors import InvalidInput
+
+
+class Settings(BaseSettings):
+    """The configuration of one store. Read it with `Settings.load()`."""
+
+    model_config = SettingsConfigDict(env_prefix="PC_", frozen=True, extra="ignore")
+
+    home: Path = Path(".pc")
+    """Where the ledger, index, landing files and rejects live, unless a setting moves them."""
+    store_name: str = Field("main", pattern=r"^[a-z][a-z0-9_]{0,31}$")
+    """Names this store's partition sets, so that several stores can share one Dagster instance."""
+
+    database_url: SecretStr | None = None
+    """`sqlite:///path` or `postgresql://…`; unset: a SQLite file under `home`."""
+    database_wait_s: float = Field(30.0, gt=0, le=600)
+    """How long a write waits for the database before it is given up as busy."""
+    landing_dir: Path | None = None
+    index_dir: Path | None = None
+
+    source_window_limit: int = Field(limits.WINDOW_LIMIT_DEFAULT, ge=1, le=limits.WINDOW_LIMIT_MAX)
+    """Most positions one window covers."""
+    window_max_wait_s: float = Field(0.0, ge=0)
+    """A window that is not full is planned once its oldest source is this old."""
+    window_max_attempts: int = Field(3, ge=1, le=100)
+    window_partitions_kept: int = Field(10_000, ge=100, le=100_000)
+    retry_base_s: float = Field(30.0, ge=0)
+    retry_cap_s: float = Field(1_800.0, ge=0)
+    lease_s: float = Field(60.0, gt=1)
+    """A run whose heartbeat is older than this is taken for dead."""
+    drain_budget_s: float = Field(300.0, gt=0)
+    """How long one drain run works before it leaves the rest to the next."""
+    lag_target: int = Field(1_000, ge=0)
+    """The check `lag_within_target` fails when more positions than this wait."""
+
+    memory_schedule_seconds: int | None = Field(None, ge=1)
+    """How often the memory sensor looks for due windows; unset: it is off until switched on."""
+
+    llm_provider: Literal["auto", "openai", "builtin"] = "auto"
+    """`auto` is `openai` when `PC_LLM_MODEL` or `PC_LLM_BASE_URL` is set, else `builtin`."""
+    llm_base_url: str | None = None
+    llm_model: str | None = None
+    llm_api_key: SecretStr | None = None
+    llm_mode: Literal["json_schema", "tools", "json", "md_json"] = "json_schema"
+    llm_timeout_s: float = Field(120.0, gt=0)
+    llm_max_tokens: int = Field(4_096, ge=256)
+    llm_transport_retries: int = Field(2, ge=0, le=10)
+    prompt_token_budget: int = Field(24_000, ge=1_000)
+    """Most tokens, estimated, that one model call may send."""
+    shown_entries: int = Field(64, ge=0, le=1_000)
+    """Most existing entries shown to the model beside a window."""
+
+    secret_detection: bool = True
+
+    @field_validator("llm_base_url", "llm_model", "database_url", mode="before")
+    @classmethod
+    def _blank_is_unset(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment.
+
+        Raises:
+            InvalidInput: a variable is not what it must be; the message names the variable.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = "PC_" + "_".join(str(part) for part in first["loc"]).upper()
+            raise InvalidInput(name, first["msg"].lower()) from None
+
+    @property
+    def provider(self) -> Literal["openai", "builtin"]:
+        """The provider in force."""
+        if self.llm_provider != "auto":
+            return self.llm_provider
+        return "openai" if self.llm_model or self.llm_base_url else "builtin"
+
+    @property
+    def ledger_url(self) -> str:
+        """The ledger's SQLAlchemy URL, password included: never log it."""
+        if self.database_url is not None:
+            return self.database_url.get_secret_value()
+        return f"sqlite:///{(self.home / 'ledger.db').absolute()}"
+
+    @property
+    def landing_path(self) -> Path:
+        """The folder with one subfolder of landing files per scope."""
+        return (self.landing_dir or self.home / "landing").absolute()
+
+    @property
+    def index_path(self) -> Path:
+        """The folder of search index files; deleting it only costs time."""
+        return (self.index_dir or self.home / "index").absolute()
+
+    @property
+    def rejects_path(self) -> Path:
+        """The folder of reject files: input that could not be read, kept as it came."""
+        return (self.home / "rejects").absolute()

@@ -1,0 +1,403 @@
+"""A small OpenAI-compatible endpoint for tests: a real HTTP server in a process of its own.
+
+Chat completions only, standard library only. Without a script it answers every piece of evidence
+with one `add` of its first sentence, always the same for the same request. A test scripts it:
+
+    model_stub.answer(status(429, retry_after_ms=1), says({"candidates": []}))   # in this order
+    model_stub.whenever("POISON", status(500))      # each request that holds the text
+    model_stub.answer(hold()); …; model_stub.wait_until_held(); model_stub.release()
+
+and reads back what was sent with `model_stub.requests()`. A scripted answer is used up before a
+standing one is looked at. `python tests/model_stub.py` runs one by hand and prints its URL.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+Answer = dict[str, Any]
+MODEL = "stub-1"
+_USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+_KINDS = (
+    ("decision", r"decid|chose|agreed|we will|决定|采用|改用|选定"),
+    ("constraint", r"must|never|required|cannot|forbid|必须|不得|禁止"),
+    ("preference", r"prefer|would rather|偏好|喜欢|倾向"),
+    ("working_note", r"todo|next step|in progress|unfinished|待办|下一步|进行中"),
+)
+
+
+# Answers
+
+
+def says(reply: object, **options: Any) -> Answer:
+    """A reply as JSON. Options are those of `text`."""
+    return text(json.dumps(reply, ensure_ascii=False), **options)
+
+
+def text(content: str | None, **options: Any) -> Answer:
+    """A reply as the model's raw text: the content, or in tools mode the tool's arguments.
+
+    Options: `fenced` puts it into a Markdown fence; `as_content` answers as text although a
+    tool was asked for; `finish_reason`; `refusal`; `usage`, None to leave it out; `delay_s`
+    before the answer; `drip_s` between its bytes; `calls`, several tool calls' arguments.
+    """
+    return {"text": content, **options}
+
+
+def adding(*items: tuple[str, str], kind: str = "fact", **options: Any) -> Answer:
+    """A reply of `add` candidates, each from (text, evidence id)."""
+    candidates = [
+        {"intent": "add", "kind": kind, "text": said, "evidence_ids": [evidence_id]}
+        for said, evidence_id in items
+    ]
+    return says({"candidates": candidates}, **options)
+
+
+def status(number: int, /, *, retry_after_ms: int | None = None, **error: Any) -> Answer:
+    """An error status; `error` are the fields of OpenAI's error object."""
+    headers = {} if retry_after_ms is None else {"retry-after-ms": str(retry_after_ms)}
+    body = {"error": {"message": "stub", "type": "stub", "param": None, "code": None, **error}}
+    return {"status": number, "headers": headers, "body": json.dumps(body)}
+
+
+def body(raw: str, *, content_type: str = "application/json", code: int = 200) -> Answer:
+    """A response with this body, whatever it is."""
+    return {"status": code, "headers": {"content-type": content_type}, "body": raw}
+
+
+def hold(then: Answer | None = None) -> Answer:
+    """Answer (`then`, or the default) only after `release`."""
+    return {**(then or {}), "hold": True}
+
+
+def dropped() -> Answer:
+    """The connection closed without a response."""
+    return {"drop": True}
+
+
+# The client's side
+
+
+class ModelStub:
+    """A running stub, as a test sees it. Also a context manager that starts and stops it."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def base_url(self) -> str:
+        """What to set `PC_LLM_BASE_URL` to."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def env(self) -> dict[str, str]:
+        """The environment that makes the stub the model."""
+        return {
+            "PC_LLM_PROVIDER": "openai",
+            "PC_LLM_BASE_URL": self.base_url,
+            "PC_LLM_MODEL": MODEL,
+            "PC_LLM_API_KEY": "stub-key",
+        }
+
+    def answer(self, *answers: Answer) -> None:
+        """Queue answers: each is given once, in order."""
+        self._control("POST", "/script", list(answers))
+
+    def whenever(self, contains: str, answer: Answer) -> None:
+        """Give this answer to each request whose messages hold the text, until `reset`."""
+        self._control("POST", "/rules", {"contains": contains, "answer": answer})
+
+    def always(self, answer: Answer) -> None:
+        """Give this answer to every request for which nothing is queued, until `reset`."""
+        self.whenever("", answer)
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Every chat completion asked for since `reset`: `path`, `headers`, `body`."""
+        found: list[dict[str, Any]] = self._control("GET", "/requests")
+        return found
+
+    def wait_until_held(self, count: int = 1, *, within_s: float = 10.0) -> None:
+        """Wait until this many requests are held back."""
+        ends = time.monotonic() + within_s
+        while self._control("GET", "/held") < count:
+            if time.monotonic() > ends:
+                raise TimeoutError(f"fewer than {count} requests are held")
+            time.sleep(0.01)
+
+    def release(self) -> None:
+        """Answer every request that is held; later ones may be held again."""
+        self._control("POST", "/release")
+
+    def reset(self) -> None:
+        """Forget scripts, rules and requests, and release what is held. Starts a killed stub."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+        self._control("POST", "/reset")
+
+    def start(self) -> None:
+        """Start the process, on the port it had before if there was one."""
+        self.kill()
+        command = [sys.executable, str(Path(__file__).resolve()), str(self.port)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], 20)
+        line = self._process.stdout.readline() if ready else b""
+        if not line:
+            self.kill()
+            raise RuntimeError("the model stub did not start")
+        self.port = int(line)
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would; connections are reset."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        process.wait(10)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def _control(self, method: str, path: str, value: Any = None) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(method, "/__stub" + path, json.dumps(value))
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="session")
+def _model_stub_process() -> Iterator[ModelStub]:
+    with ModelStub() as stub:
+        yield stub
+
+
+@pytest.fixture
+def model_stub(_model_stub_process: ModelStub) -> Iterator[ModelStub]:
+    """The session's stub, without scripts; whatever a test leaves held is released."""
+    _model_stub_process.reset()
+    yield _model_stub_process
+    with contextlib.suppress(OSError):  # the test killed it
+        _model_stub_process.release()
+
+
+# The server's side
+
+
+class _State:
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.script: deque[Answer] = deque()
+        self.rules: list[dict[str, Any]] = []
+        self.requests: deque[dict[str, Any]] = deque(maxlen=2_000)
+        self.held = 0
+        self.releases = 0
+
+    def control(self, method: str, path: str, value: Any) -> Any:
+        with self.changed:
+            if (method, path) == ("GET", "/requests"):
+                return list(self.requests)
+            if (method, path) == ("GET", "/held"):
+                return self.held
+            if path == "/script":
+                self.script.extend(value)
+            elif path == "/rules":
+                self.rules.append(value)
+            elif path == "/release":
+                self._release()
+            elif path == "/reset":
+                self.script.clear()
+                self.rules.clear()
+                self.requests.clear()
+                self._release()
+            else:
+                return {"error": f"no control {path}"}
+            return {}
+
+    def take(self, request: dict[str, Any]) -> Answer:
+        """The answer to a request, after whatever wait the answer asks for."""
+        said = "\n".join(str(message.get("content")) for message in request["body"]["messages"])
+        with self.changed:
+            self.requests.append(request)
+            if self.script:
+                answer = self.script.popleft()
+            else:
+                matching = (rule["answer"] for rule in self.rules if rule["contains"] in said)
+                answer = next(matching, {})
+            if answer.get("hold"):
+                waits_for = self.releases + 1
+                self.held += 1
+                self.changed.wait_for(lambda: self.releases >= waits_for)
+                self.held -= 1
+        time.sleep(answer.get("delay_s", 0))
+        return answer
+
+    def _release(self) -> None:
+        self.releases += 1
+        self.changed.notify_all()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    state: _State
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is logged: the tests read `requests`."""
+
+    def _serve(self) -> None:
+        size = int(self.headers.get("content-length") or 0)
+        raw = self.rfile.read(size).decode()
+        with contextlib.suppress(ConnectionError):  # the client went away, as tests make it do
+            if self.path.startswith("/__stub"):
+                value = json.loads(raw or "null")
+                found = self.state.control(self.command, self.path.removeprefix("/__stub"), value)
+                self._write(200, {}, json.dumps(found))
+            elif self.command == "POST" and self.path.endswith("/chat/completions"):
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                asked = json.loads(raw)
+                request = {"path": self.path, "headers": headers, "body": asked}
+                self._answer(self.state.take(request), asked)
+            else:
+                self._write(404, {}, '{"error":{"message":"no such path","code":"not_found"}}')
+
+    def _answer(self, answer: Answer, asked: dict[str, Any]) -> None:
+        if answer.get("drop"):
+            self.close_connection = True
+            return
+        if "body" in answer:
+            self._write(answer["status"], answer["headers"], answer["body"])
+            return
+        completion = json.dumps(_completion(answer, asked), ensure_ascii=False)
+        self._write(200, {}, completion, drip_s=answer.get("drip_s", 0))
+
+    def _write(self, code: int, headers: dict[str, str], content: str, drip_s: float = 0) -> None:
+        payload = content.encode("utf-8", "surrogatepass")
+        self.send_response(code)
+        for name, value in {"content-type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(payload)))
+        self.end_headers()
+        if not drip_s:
+            self.wfile.write(payload)
+            return
+        for byte in payload:
+            self.wfile.write(bytes([byte]))
+            time.sleep(drip_s)
+
+
+def _completion(answer: Answer, asked: dict[str, Any]) -> dict[str, Any]:
+    content = answer["text"] if "text" in answer else json.dumps(_default(asked))
+    if answer.get("fenced"):
+        content = f"```json\n{content}\n```"
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    tool = (asked.get("tools") or [None])[0]
+    if "refusal" in answer:
+        message.update(content=None, refusal=answer["refusal"])
+    elif tool and not answer.get("as_content"):
+        message["content"] = None
+        message["tool_calls"] = [
+            {
+                "id": f"call_{number}",
+                "type": "function",
+                "function": {"name": tool["function"]["name"], "arguments": arguments},
+            }
+            for number, arguments in enumerate(answer.get("calls", [content]), start=1)
+        ]
+    called = "tool_calls" in message
+    reason = answer.get("finish_reason", "tool_calls" if called else "stop")
+    completion = {
+        "id": "chatcmpl-stub",
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": asked.get("model", MODEL),
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": answer.get("usage", _USAGE),
+    }
+    if completion["usage"] is None:
+        del completion["usage"]
+    return completion
+
+
+def _default(asked: dict[str, Any]) -> dict[str, Any]:
+    """One `add` per piece of evidence: the first sentence of its content."""
+    said = [message["content"] for message in asked["messages"] if message["role"] == "user"]
+    shown = json.loads(said[0])["evidence"] if said else []
+    candidates = []
+    for piece in shown:
+        sentence = _first_sentence(piece["content"]["content"])
+        kind = next((k for k, cue in _KINDS if re.search(cue, sentence.lower())), "fact")
+        candidates.append(
+            {
+                "intent": "add",
+                "kind": kind,
+                "text": sentence,
+                "evidence_ids": [piece["evidence_id"]],
+                "entry_id": None,
+                "reason": None,
+            }
+        )
+    return {"candidates": candidates}
+
+
+def _first_sentence(content: str) -> str:
+    line = " ".join(content.split())
+    found = re.match(r".+?(?:[.!?](?=\s|$)|[。！？])", line)
+    return (found[0] if found else line)[:500] or "nothing"
+
+
+def _serve_until_parent_is_gone(port: int) -> None:
+    class Handler(_Handler):
+        state = _State()
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that goes away is what tests do."""
+
+    server = Server(("127.0.0.1", port), Handler)
+    print(server.server_address[1], flush=True)  # noqa: T201  # how the parent learns the port
+
+    def watch() -> None:
+        sys.stdin.buffer.read()
+        os._exit(0)
+
+    if not sys.stdin.isatty():
+        threading.Thread(target=watch, daemon=True).start()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    _serve_until_parent_is_gone(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
