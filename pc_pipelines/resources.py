@@ -1,5 +1,7 @@
 """What assets, sensors and checks are handed: the opened store and the proposer in force."""
 
+from functools import lru_cache
+
 import dagster as dg
 
 from pc_store.domain.proposal import Proposer
@@ -8,38 +10,41 @@ from pc_store.settings import Settings
 
 
 class StoreResource(dg.ConfigurableResource):
-    """One store, opened once per process from the PC_* environment."""
+    """The store that the PC_* environment names.
 
-    _settings: Settings | None = None
-    _db: Database | None = None
-    _proposer: Proposer | None = None
+    A process keeps the ledger open and the proposer loaded between ticks and ops; both are
+    safe to share between threads.
+    """
 
     @property
     def settings(self) -> Settings:
-        """The configuration, read at first use."""
-        if self._settings is None:
-            self._settings = Settings.load()
-        return self._settings
+        """The configuration, as the environment has it now."""
+        return Settings.load()
 
     @property
     def db(self) -> Database:
         """The ledger, its schema up to date."""
-        if self._db is None:
-            self._db = open_database(self.settings.ledger_url, wait_s=self.settings.database_wait_s)
-        return self._db
+        return _database(self.settings.ledger_url, self.settings.database_wait_s)
 
     @property
     def proposer(self) -> Proposer:
         """The configured model, or the builtin provider; made at first use, since it is slow."""
-        if self._proposer is None:
-            from pc_store.services.provide import proposer
+        return _proposer(self.settings)
 
-            self._proposer = proposer(self.db, self.settings)
-        return self._proposer
 
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002
-        """Close the ledger's idle connections."""
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-            self._proposer = None
+@lru_cache(maxsize=8)
+def _database(url: str, wait_s: float) -> Database:
+    return open_database(url, wait_s=wait_s)
+
+
+@lru_cache(maxsize=8)
+def _proposer(settings: Settings) -> Proposer:
+    from pc_store.services.provide import proposer
+
+    return proposer(_database(settings.ledger_url, settings.database_wait_s), settings)
+
+
+def close() -> None:
+    """Let go of every ledger this process has open."""
+    for cached in (_proposer, _database):
+        cached.cache_clear()

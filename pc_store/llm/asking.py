@@ -19,6 +19,8 @@ from pc_store.domain.source import estimated_tokens
 from pc_store.errors import ModelAnsweredBadly, ModelError, ModelMisconfigured
 from pc_store.llm.evidence import MIN_BUDGET_TOKENS, batches, request_text
 
+_HANDLE_TOKENS = 10
+
 
 @runtime_checkable
 class Prompted(Protocol):
@@ -132,4 +134,7 @@ def _fitting(entries: Sequence[ShownEntry], most: int) -> list[ShownEntry]:
 
 
 def _tokens(entries: Sequence[ShownEntry]) -> int:
-    return estimated_tokens(request_text((), entries)) if entries else 0
+    """Estimated tokens of the entries in a request, and of their handles in the reply's schema."""
+    if not entries:
+        return 0
+    return estimated_tokens(request_text((), entries)) + _HANDLE_TOKENS * len(entries)

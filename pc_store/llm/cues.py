@@ -54,6 +54,21 @@ CUES: dict[str, Cue] = {
         r"待办|遗留|还没(?:做|测|接|有测)|尚未|剩余|剩四个|未做|未完成|后续补|后面(?:要)?补|还差|卡在|缺口|待审批|仍需",
         r"未测|下一步从|仍不明确|没有测试覆盖|残り|未検証|未完了|次回",
     ),
+    "design": _cue(
+        r"\b(?:is|are|stays?|gets?|be) (?:\w+ly )?(?:stored|kept|written|sent|generated|served|rounded|"
+        r"rotated|purged|archived|versioned|encrypted|fixed|cached|read|named|limited|capped|locked|"
+        r"released|charged|owned|maintained|restricted|expressed|separated|disabled|called|off|on)\b",
+        r"\b(?:by default|out of scope|phase (?:one|two)|per (?:\w+)|only (?:\w+ )?(?:in|on|the|for|when|by)|"
+        r"expires?|belongs? to|keyed|based|cursor|everywhere|across all|fallback|supports?)\b",
+        r"\b(?:lowered|raised|reduced|cut|bumped) (?:\w+ ){0,4}(?:from|to)\b|\bnot (?:by|in|the) \w+",
+        r"从.{1,12}(?:降|提|改|调|压)到|保留|固定|默认|统一|只(?:做|在|用|支持|看|读|算|接|存|写|有|来自)|兜底|存储|不走",
+        r"优先|为单位|按[^，。钮照]{1,6}(?:存|拆|隔离|结算|计|分|算)|每(?:月|周|天|晚|季度|年|单|次|条|页)|放(?:二期|首页|末尾)",
+        r"(?:由|归).{1,8}(?:维护|保管|负责|裁定|管)|锁在|口径|共用|独立|上限|限流|有效|过期",
+    ),
+    "measure": _cue(
+        r"\d ?(?:%|ms|s\b|mb|gb|kb|k\b|days?|hours?|minutes?|months?|years?|rows|characters|times)",
+        r"\d ?(?:毫秒|秒|分钟|小时|天|周|个月|条|元|万|次|位|页|轮|公斤|岁|年|台|张|MB|GB|KB|ms|%)",
+    ),
     "cause": _cue(
         r"\b(?:because|root cause|turns out|gotcha|due to|hence|caused by|lesson|workaround)\b",
         r"\b(?:so that|to avoid|silently|cause|owing to|led to|conflicts? with)\b",
@@ -144,6 +159,13 @@ CUES: dict[str, Cue] = {
         r"successfully|exited|installed|is up|running|queued|restarted|checked|added|fixed)\b",
         r"完成|通过了?|好了|已经?|提了|推到|成功|失败|写完|改完|跑完|做完|上传了|更新了|没发现|正常|修好|合并了",
         r"しました|中です|通りました",
+    ),
+    "report": _cue(
+        r"^\W*(?:added|fixed|updated|created|implemented|spent|finished|checked|ran|sent|pushed|merged|"
+        r"rebased|uploaded|switched the|reproduced|tuned|prepared|we can see|it seems|it looks|"
+        r"this looks|the (?:output|error|page|issue|binary|server|script|test|traceback|warning))\b",
+        r"^(?:已|我看|刚|问题复现|进度|数据在|环境好|切完|初步|样本|效果|指标|用时|图|这版|比)|我(?:在改|在看|来跟)",
+        r"(?:中|了|吧|呢|啊|些|下|点)[。！，]?$|辛苦|稍等|稍后|晚点|晚些|等.{1,4}回来",
     ),
     "ended": _cue(r"了\W*$", r"[!！~～]\W*$"),
     "figure": _cue(r"\d"),

@@ -20,6 +20,8 @@ OVERLAP_TOKENS = 200
 MIN_BUDGET_TOKENS = 1_024
 """The smallest budget: the longest ids a source can have, escaped, and text beside them."""
 
+_INDENT = 32
+"""What surrounds an id in a schema: it may be sent pretty-printed, one id a line."""
 _FRAME = '{"evidence":[],"current_entries":[]}'
 _LONGEST_LABEL = "99999/99999"
 _SENTENCE_ENDS = "。！？；…"
@@ -41,6 +43,8 @@ def request_text(evidence: Sequence[Evidence], entries: Sequence[ShownEntry]) ->
 
 def batches(evidence: Sequence[Evidence], *, budget_tokens: int) -> list[list[Evidence]]:
     """Pack evidence into calls, in log order, each within the budget when no entry is shown.
+
+    What counts is the request's text and, for each piece, its id in the schema of the reply.
 
     A source too large for a call of its own is cut into chunks, at paragraphs or sentences where
     possible and never between a character and what combines with it. Consecutive chunks overlap
@@ -84,8 +88,9 @@ def _shown(one: Evidence) -> dict[str, Any]:
 
 
 def _size(one: Evidence) -> int:
-    """Quarter tokens of one piece in a request, with the comma after it."""
-    return _quarters(strict_json.dumps(_shown(one))) + 1
+    """Quarter tokens of one piece in a request, and of its id in the schema of the reply."""
+    in_schema = _quarters(one.evidence_id) + _INDENT
+    return _quarters(strict_json.dumps(_shown(one))) + 1 + in_schema
 
 
 def _quarters(text: str) -> int:

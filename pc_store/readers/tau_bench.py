@@ -1,11 +1,9 @@
 """Results of tau-bench: one JSON array, an element per trial of a task with a reward of 0 or 1.
 
-Each trial makes two sources, ordered by trial, then task:
-
-* `tau-<env>-<task>-t<trial>-check`: the record of the goal check, which compared the end state
-  (or the answers) with what the task demands. It is evidence.
-* `tau-<env>-<task>-t<trial>`: the task outcome, `powercontext.task-outcome.v1`. Its one check is
-  verified by that record, so failures can be counted; what was said at the end is declared.
+Each trial is one source, ordered by trial, then task: `tau-<env>-<task>-t<trial>`, a task outcome
+(`powercontext.task-outcome.v1`). Its one check is the goal check, which compared the end state or
+the answers with what the task demands. Its basis is declared, since a results file is somebody's
+word and holds no evidence that a log could cite.
 
 The environment is taken from the file's name (airline, retail, telecom), else it is the name.
 Ids say nothing of the agent's model: results of two models belong in two scopes.
@@ -17,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from pc_store.domain import outcome
-from pc_store.domain.source import CONTENT_TYPE
 from pc_store.errors import InvalidInput
 from pc_store.readers.reading import (
     Read,
@@ -38,7 +35,7 @@ _SUMMARY_WORDS_MAX_CHARS = 1_000
 
 
 def read(path: Path, *, root: Path, tally: Tally | None = None) -> Iterator[Read | Reject]:
-    """Yield the goal check and the outcome of every trial, ordered by trial, then task."""
+    """Yield the outcome of every trial, ordered by trial, then task."""
     tally = tally if tally is not None else Tally()
     file = name_of(path, root)
     content = document(path, file=file, tally=tally)
@@ -99,40 +96,23 @@ def _sources(trial: dict[str, Any], environment: str, file: str) -> Iterator[Rea
         "trial": trial["trial"],
         "reward": trial["reward"],
     }
-    check_id = f"{source_id}-check"
-    yield from offer(
-        check_id,
-        _check_record(trial, metadata["task"], graded),
-        {"kind": "goal-check", **metadata},
-        file=file,
-        line=None,
-        raw=trial,
-    )
-    evidence = [
-        {
-            "kind": "source",
-            "source_ref": {"source_type": CONTENT_TYPE, "source_id": check_id},
-        }
-    ]
     value = {
         "objective": _trimmed(_at(trial, "info", "task", "instruction")),
         "status": "succeeded" if passed else "failed",
         "summary": _summary(trial, passed),
         "observations": [
-            {
-                "text": f"{metadata['task']} was attempted",
-                "basis": "verified",
-                "evidence": evidence,
-            },
-            *({"text": text} for text in _last_words(trial["traj"])),
+            {"text": text}
+            for text in (
+                f"{metadata['task']} was attempted",
+                *_last_words(trial["traj"]),
+                *_expected(trial),
+            )
         ],
         "checks": [
             {
                 "name": f"{metadata['task']}: goal check",
                 "status": "passed" if passed else "failed",
                 "details": _details(trial, graded),
-                "basis": "verified",
-                "evidence": evidence,
             }
         ],
     }
@@ -163,16 +143,10 @@ def _details(trial: dict[str, Any], graded: Any) -> str:
     return _trimmed(plain(f"reward {trial['reward']:g}; {told}"))
 
 
-def _check_record(trial: dict[str, Any], task: str, graded: Any) -> str:
-    lines = [
-        f"Goal check of {task}, trial {trial['trial']}: reward {trial['reward']:g}",
-        _details(trial, graded),
-    ]
+def _expected(trial: dict[str, Any]) -> Iterator[str]:
     actions = _at(trial, "info", "task", "actions")
     if isinstance(actions, list) and actions:
-        lines.append("Expected actions:")
-        lines += [f"- {_call(action)}" for action in actions]
-    return plain("\n".join(lines))
+        yield _trimmed("Expected actions: " + "; ".join(map(_call, actions)))
 
 
 def _call(action: Any) -> str:

@@ -8,7 +8,7 @@ files of another version are built again.
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,7 +23,7 @@ TOKEN_MAX_CHARS = 128
 """Longer words are cut here, longer compounds are only found by their parts: no text needs more."""
 
 QUERY_TERMS_MAX = 1_024
-"""The terms of a query beyond this many are not looked at. Adding words never takes one away."""
+"""A query's distinct terms beyond this many are not looked at."""
 
 _HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _KANA = "\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -63,8 +63,8 @@ class Unit:
     @property
     def need(self) -> int:
         """How many distinct weak terms an entry must have: half, at least two where there are."""
-        distinct = len(set(self.weak))
-        return min(distinct, max(2, (distinct + 1) // 2))
+        terms = len(set(self.weak))
+        return min(terms, max(2, (terms + 1) // 2))
 
 
 def tokens(text: str) -> list[str]:
@@ -96,23 +96,34 @@ def query_units(text: str) -> tuple[Unit, ...]:
     `the amount` does not.) Quoted text is taken verbatim.
 
     Units are in the order of the text, so the units of a text are also the first ones of that
-    text with words appended; at most `QUERY_TERMS_MAX` terms are returned.
+    text with words appended; together they have at most `QUERY_TERMS_MAX` distinct terms.
     """
     folded = _fold(text)
     units: list[Unit] = []
-    at = count = 0
+    seen: set[str] = set()
+    at = 0
     spans = [(match.start(), match.end(), True) for match in _QUOTED.finditer(folded)]
     for start, end, quoted in [*spans, (len(folded), len(folded), False)]:
         found = list(_asked(folded[at:start]))
         if quoted:
             found += _units(folded[start:end])
         for unit in found:
-            count += len(unit.strong) + len(unit.weak)
-            if count > QUERY_TERMS_MAX:
-                return tuple(units)
-            units.append(unit)
+            strong, weak = _first(unit.strong, seen), _first(unit.weak, seen)
+            if strong or weak:
+                units.append(Unit(strong, weak))
         at = end
     return tuple(units)
+
+
+def _first(terms: Iterable[str], seen: set[str]) -> tuple[str, ...]:
+    """Each term once, as far as it is among the first `QUERY_TERMS_MAX` of the query."""
+    kept: dict[str, None] = {}
+    for term in terms:
+        if len(seen) < QUERY_TERMS_MAX:
+            seen.add(term)
+        if term in seen:
+            kept[term] = None
+    return tuple(kept)
 
 
 def query_terms(text: str) -> list[str]:

@@ -76,13 +76,20 @@ def test_a_larger_window_is_asked_in_log_order_and_its_answers_and_costs_add_up(
     assert asked == [["e1"], ["e2"], ["e3"]]
 
 
-@pytest.mark.parametrize("budget", [3_500, BUDGET, 9_000])
-def test_no_call_sends_more_than_the_budget(proposer, model_stub, budget):
-    entries = [ShownEntry(f"mem_ent_{n}", "fact", f"Rule {n} holds. " * 20) for n in range(64)]
-    window = [*THREE, source(4, "订单金额以整数分存储。" * 2_000)]
+@pytest.mark.parametrize("mode", ["json_schema", "tools", "json", "md_json"])
+@pytest.mark.parametrize("budget", [3_600, BUDGET, 9_000])
+def test_no_call_sends_more_than_the_budget(model_stub, mode, budget):
+    proposer = OpenAIProposer(model=MODEL, base_url=model_stub.base_url, mode=mode)
+    entries = [ShownEntry(f"mem_ent_{n}", "fact", f"Rule {n} holds.") for n in range(64)]
+    many = [source(n, "短い。") for n in range(100, 900)]
+    window = [*THREE, source(4, "订单金额以整数分存储。" * 2_000), *many]
     propose_all(proposer, window, entries, POLICY, budget)
+    proposer.close()
     for request in model_stub.requests():
-        assert estimated_tokens(json.dumps(request["body"], ensure_ascii=False)) <= budget
+        asked = request["body"]
+        schema = json.dumps([asked.get("tools"), asked.get("response_format")])
+        sent = [schema, *(message["content"] for message in asked["messages"])]
+        assert sum(map(estimated_tokens, sent)) <= budget
 
 
 def test_the_first_entries_that_fit_are_shown_in_every_call(proposer, model_stub):

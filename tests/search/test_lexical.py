@@ -61,7 +61,9 @@ FINDS = (
     "amount 字段, amount 字段应该怎么处理？, amounts, ａｍｏｕｎｔ, 金額, amount金额, 訂單, 100, 储存, "
     "订单 金额, a/amount, amount?q=%00"
 ).split(", ")
-FINDS_NOT = "weather, the of is, 如何, 的, 天气预报, 数据库, a/b/c, C:\\x, ', 😀, %00, 1000".split(", ")
+FINDS_NOT = "weather, the of is, 如何, 的, 天气预报, 数据库, a/b/c, C:\\x, ', 😀, %00, 1000".split(
+    ", "
+)
 
 
 @pytest.mark.parametrize("query", FINDS)
@@ -130,8 +132,9 @@ def test_tokens_stored_by_another_tokeniser_are_made_again(tmp_path):
 texts = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=8).map(" ".join) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20
 )
-step = st.tuples(st.sampled_from(["add", "add", "revise", "retire", "reactivate"]),
-                 st.integers(0, 30), texts)
+step = st.tuples(
+    st.sampled_from(["add", "add", "revise", "retire", "reactivate"]), st.integers(0, 30), texts
+)
 
 
 def replay(steps) -> list[dict[int, EntryRow]]:
@@ -280,7 +283,9 @@ def test_a_torn_shard_is_no_shard_or_a_duckdb_error_and_never_a_wrong_answer(tmp
     [path] = tmp_path.rglob("*.duckdb")
     done = subprocess.run(
         [sys.executable, "-c", TEAR, str(path), how, str(at)],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in {"no shard", "torn", str(expected)}
@@ -373,7 +378,9 @@ def test_neither_the_home_folder_nor_the_network_is_used(tmp_path):
     blocked = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY"), "http://127.0.0.1:9")
     done = subprocess.run(
         [sys.executable, "-c", OFFLINE, str(tmp_path / "index")],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, **blocked, "HOME": str(home)},
     )
     assert done.stdout.strip() == "1", done.stderr

