@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.train_builtin import Labelled, Quality, quality, read_labelled
-from pc_store.llm.classifier import durable_chances, shipped_weights
-from pc_store.llm.cues import kind_of
+from pc_store.llm.classifier import durable_chances, likely_kinds, shipped_weights
 from pc_store.llm.embeddings import PackagedEncoder
 
 HELD_OUT = Path(__file__).parent / "heldout.tsv"
@@ -37,9 +36,12 @@ def measure(labelled: Sequence[Labelled]) -> dict[str, Quality]:
 
 
 def kinds_right(labelled: Sequence[Labelled]) -> float:
-    """Of the durable sentences with a labelled kind, the share whose cue words give that kind."""
-    judged = [kind_of(one.sentence)[0] == one.kind for one in labelled if one.kind]
-    return sum(judged) / max(len(judged), 1)
+    """Of the sentences with a labelled kind, the share that gets that kind."""
+    durable = [one for one in labelled if one.kind]
+    sentences = [one.sentence for one in durable]
+    kinds = likely_kinds(shipped_weights(), sentences, PackagedEncoder().embed(sentences))
+    right = [kind == one.kind for kind, one in zip(kinds, durable, strict=True)]
+    return sum(right) / max(len(right), 1)
 
 
 def main(arguments: Sequence[str]) -> int:

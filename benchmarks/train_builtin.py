@@ -18,7 +18,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pc_store.llm.classifier import WEIGHTS_FILE, Weights, durable_chances, features
+from pc_store.domain.proposal import KINDS
+from pc_store.llm.classifier import (
+    WEIGHTS_FILE,
+    Weights,
+    durable_chances,
+    features,
+    shipped_weights,
+)
 from pc_store.llm.embeddings import PackagedEncoder, Vectors
 
 VERSION = "1"
@@ -60,7 +67,10 @@ def read_seeds() -> list[Labelled]:
 def train(seeds: Sequence[Labelled], vectors: Vectors) -> Weights:
     """Ridge-penalised logistic regression by Newton's method; deterministic."""
     design = features([seed.sentence for seed in seeds], vectors)
-    fitted = np.round(_fit(design, np.array([seed.durable for seed in seeds], dtype=float)), 4)
+    fitted = _fit(design, np.array([seed.durable for seed in seeds], dtype=float))
+    durable = np.array([bool(seed.kind) for seed in seeds])
+    of_kind = np.array([[seed.kind == kind for seed in seeds] for kind in KINDS], dtype=float)
+    kinds = [_fit(design[durable], wanted[durable]) for wanted in of_kind]
     dims = vectors.shape[1]
     return Weights(
         version=VERSION,
@@ -69,6 +79,7 @@ def train(seeds: Sequence[Labelled], vectors: Vectors) -> Weights:
         embedding=tuple(fitted[:dims].tolist()),
         cues=tuple(fitted[dims:-1].tolist()),
         bias=float(fitted[-1]),
+        kinds=tuple(tuple(one.tolist()) for one in kinds),
     )
 
 
@@ -85,7 +96,7 @@ def _fit(design: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np
         weights -= step
         if np.abs(step).max() < 1e-9:
             break
-    return weights
+    return np.round(weights, 4)
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,11 @@ def _print_cross(seeds: Sequence[Labelled], vectors: Vectors) -> None:
         print(f"threshold {threshold}: {quality(wanted, chances >= threshold)}")
 
 
+def _flat(weights: Weights) -> NDArray[np.float64]:
+    kinds = [value for kind in weights.kinds for value in kind]
+    return np.array([*weights.embedding, *weights.cues, weights.bias, *kinds])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status is returned."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -154,16 +170,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _WEIGHTS.write_text(weights.as_json(), "utf-8")
         print(f"trained on {len(seeds)} seeds, wrote {_WEIGHTS}")
         return 0
-    from pc_store.llm.classifier import shipped_weights
-
     shipped = shipped_weights()
     same_labels = (shipped.version, shipped.profile, shipped.threshold) == (
         weights.version,
         weights.profile,
         weights.threshold,
     )
-    old = np.array([*shipped.embedding, *shipped.cues, shipped.bias])
-    new = np.array([*weights.embedding, *weights.cues, weights.bias])
+    old, new = _flat(shipped), _flat(weights)
     worst = float(np.abs(old - new).max()) if old.shape == new.shape else float("inf")
     print(f"largest difference of a weight: {worst:.5f}")
     return 0 if same_labels and worst <= WEIGHT_TOLERANCE else 1

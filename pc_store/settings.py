@@ -21,32 +21,34 @@ class Settings(BaseSettings):
 
     home: Path = Path(".pc")
     """Where the ledger, index, landing files and rejects live, unless a setting moves them."""
-    store_name: str = Field("main", pattern=r"^[a-z][a-z0-9_]{0,31}$")
+    store_name: str = Field(default="main", pattern=r"^[a-z][a-z0-9_]{0,31}$")
     """Names this store's partition sets, so that several stores can share one Dagster instance."""
 
     database_url: SecretStr | None = None
     """`sqlite:///path` or `postgresql://…`; unset: a SQLite file under `home`."""
-    database_wait_s: float = Field(30.0, gt=0, le=600)
+    database_wait_s: float = Field(default=30.0, gt=0, le=600)
     """How long a write waits for the database before it is given up as busy."""
     landing_dir: Path | None = None
     index_dir: Path | None = None
 
-    source_window_limit: int = Field(limits.WINDOW_LIMIT_DEFAULT, ge=1, le=limits.WINDOW_LIMIT_MAX)
+    source_window_limit: int = Field(
+        default=limits.WINDOW_LIMIT_DEFAULT, ge=1, le=limits.WINDOW_LIMIT_MAX
+    )
     """Most positions one window covers."""
-    window_max_wait_s: float = Field(0.0, ge=0)
+    window_max_wait_s: float = Field(default=0.0, ge=0)
     """A window that is not full is planned once its oldest source is this old."""
-    window_max_attempts: int = Field(3, ge=1, le=100)
-    window_partitions_kept: int = Field(10_000, ge=100, le=100_000)
-    retry_base_s: float = Field(30.0, ge=0)
-    retry_cap_s: float = Field(1_800.0, ge=0)
-    lease_s: float = Field(60.0, gt=1)
+    window_max_attempts: int = Field(default=3, ge=1, le=100)
+    window_partitions_kept: int = Field(default=10_000, ge=100, le=100_000)
+    retry_base_s: float = Field(default=30.0, ge=0)
+    retry_cap_s: float = Field(default=1_800.0, ge=0)
+    lease_s: float = Field(default=60.0, gt=1)
     """A run whose heartbeat is older than this is taken for dead."""
-    drain_budget_s: float = Field(300.0, gt=0)
+    drain_budget_s: float = Field(default=300.0, gt=0)
     """How long one drain run works before it leaves the rest to the next."""
-    lag_target: int = Field(1_000, ge=0)
+    lag_target: int = Field(default=1_000, ge=0)
     """The check `lag_within_target` fails when more positions than this wait."""
 
-    memory_schedule_seconds: int | None = Field(None, ge=1)
+    memory_schedule_seconds: int | None = Field(default=None, ge=1)
     """How often the memory sensor looks for due windows; unset: it is off until switched on."""
 
     llm_provider: Literal["auto", "openai", "builtin"] = "auto"
@@ -55,12 +57,12 @@ class Settings(BaseSettings):
     llm_model: str | None = None
     llm_api_key: SecretStr | None = None
     llm_mode: Literal["json_schema", "tools", "json", "md_json"] = "json_schema"
-    llm_timeout_s: float = Field(120.0, gt=0)
-    llm_max_tokens: int = Field(4_096, ge=256)
-    llm_transport_retries: int = Field(2, ge=0, le=10)
-    prompt_token_budget: int = Field(24_000, ge=1_000)
+    llm_timeout_s: float = Field(default=120.0, gt=0)
+    llm_max_tokens: int = Field(default=4_096, ge=256)
+    llm_transport_retries: int = Field(default=2, ge=0, le=10)
+    prompt_token_budget: int = Field(default=24_000, ge=1_000)
     """Most tokens, estimated, that one model call may send."""
-    shown_entries: int = Field(64, ge=0, le=1_000)
+    shown_entries: int = Field(default=64, ge=0, le=1_000)
     """Most existing entries shown to the model beside a window."""
 
     secret_detection: bool = True

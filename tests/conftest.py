@@ -16,6 +16,8 @@ import pytest
 from postgres_server import Build, NoServerError, running_server
 from postgres_server import Databases as PostgresDatabases
 
+pytest_plugins = ["model_stub", "extraction_rig"]
+
 GIVEN_POSTGRES = "PC_TEST_POSTGRES_URL"
 WHY_NO_POSTGRES = pytest.StashKey[str]()
 

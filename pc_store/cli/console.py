@@ -24,8 +24,8 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="Most rows
 ScopeId = Annotated[str, typer.Argument(metavar="SCOPE", help="The scope's id.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Why; kept with the change.")]
 
-out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @dataclass
@@ -77,6 +77,34 @@ def show(
     for row in rows:
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells(row)))
     out.print(table)
+
+
+def show_texts(
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    as_json: bool,
+    title: Callable[[Mapping[str, Any]], str],
+    text: Callable[[Mapping[str, Any]], str],
+    notes: Callable[[Mapping[str, Any]], str],
+    empty: str,
+) -> None:
+    """Print rows whose text matters most: a short title and the text, below it notes."""
+    rows = list(rows)
+    for row in rows:
+        if as_json:
+            json_line(row)
+        else:
+            out.print(Text(f"{title(row)}  ", style="cyan").append(text(row), style="default"))
+            out.print(Text(f"    {notes(row)}", style="dim"))
+    if not rows and not as_json:
+        out.print(Text(empty))
+
+
+def cited(row: Mapping[str, Any]) -> str:
+    """The sources a row cites, by id, the first few."""
+    names = [ref["source_id"] for ref in row["source_refs"]]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"from {', '.join(names[:3])}{more}" if names else "by hand"
 
 
 def json_line(value: Mapping[str, Any]) -> None:

@@ -35,16 +35,13 @@ def list_(
         memory, entries = service.list_entries(
             store.db, scope_id, include_inactive=include_inactive, after=after, limit=limit
         )
-    console.show(
+    console.show_texts(
         [shapes.entry(cited) for cited in entries],
         as_json=as_json,
-        columns=("entry", "v", "kind", "text", "from"),
-        cells=lambda row: (
-            row["citation"]["entry_id"] + ("" if row["state"] == "active" else " (retired)"),
-            row["version"],
-            row["kind"],
-            row["text"],
-            ", ".join(ref["source_id"] for ref in row["source_refs"][:3]),
+        title=lambda row: row["kind"],
+        text=lambda row: row["text"],
+        notes=lambda row: (
+            f"{row['citation']['entry_id']} v{row['version']} {row['state']}, {console.cited(row)}"
         ),
         empty="no entries" if memory else "the scope has no memory yet",
     )
@@ -73,8 +70,8 @@ def show(
     console.say(entry.text)
     for ref in entry.source_refs:
         console.say(f"  from {ref.source_type} {ref.source_id}")
-    ref = cited.citation.memory
-    console.say(f"citation {ref.family}/{ref.artifact_id}@{ref.revision}")
+    memory = cited.citation.memory
+    console.say(f"citation {memory.family}/{memory.artifact_id}@{memory.revision}")
     console.say(f"  {entry.entry_id} {entry.entry_version_id}")
 
 
@@ -83,17 +80,12 @@ def history(scope_id: console.ScopeId, entry_id: EntryId, as_json: console.Json 
     """List every version of an entry, oldest first."""
     with console.opened() as store:
         versions = service.entry_history(store.db, scope_id, entry_id)
-    console.show(
+    console.show_texts(
         [{"entry_version_id": item.entry_version_id, **shapes.version(item)} for item in versions],
         as_json=as_json,
-        columns=("v", "revision", "kind", "text", "from"),
-        cells=lambda row: (
-            row["version"],
-            row["created_in_revision"],
-            row["kind"],
-            row["text"],
-            ", ".join(ref["source_id"] for ref in row["source_refs"]),
-        ),
+        title=lambda row: f"v{row['version']} {row['kind']}",
+        text=lambda row: row["text"],
+        notes=lambda row: f"in revision {row['created_in_revision']}, {console.cited(row)}",
         empty="no versions",
     )
 

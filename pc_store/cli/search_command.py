@@ -28,20 +28,16 @@ def search(
             "score": hit.score,
             "bm25": round(hit.bm25, 4),
             "matched_terms": list(hit.matched_terms),
-            "sources": [shapes.source_ref(ref) for ref in hit.sources],
+            "source_refs": [shapes.source_ref(ref) for ref in hit.sources],
             "version": hit.version,
         }
         for hit in result.hits
     ]
-    console.show(
+    console.show_texts(
         rows,
         as_json=as_json,
-        columns=("bm25", "kind", "text", "from"),
-        cells=lambda row: (
-            f"{row['bm25']:.2f}",
-            row["kind"],
-            row["text"],
-            ", ".join(ref["source_id"] for ref in row["sources"][:3]),
-        ),
+        title=lambda row: f"{row['bm25']:5.2f} {row['kind']}",
+        text=lambda row: row["text"],
+        notes=lambda row: f"{row['citation']['entry_id']} v{row['version']}, {console.cited(row)}",
         empty="nothing found" if result.memory else "the scope has no memory yet",
     )

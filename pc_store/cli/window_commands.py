@@ -31,11 +31,10 @@ def list_(
     console.show(
         [shapes.window(key, row) for key, row in found],
         as_json=as_json,
-        columns=("window", "kind", "status", "try", "sources", "added", "revised", "by", "error"),
+        columns=("window", "status", "try", "sources", "added", "revised", "by", "error"),
         cells=lambda row: (
             row["window"],
-            row["kind"],
-            row["status"],
+            row["status"] if row["kind"] == "live" else f"{row['status']} (replay)",
             row["attempt"],
             *(str((row["counts"] or {}).get(name, "")) for name in ("sources", "added", "revised")),
             row["provider"],

@@ -114,7 +114,9 @@ def plan_changes(
             write does neither.
 
     Returns:
-        At most one change per entry, in the order of the drafts.
+        At most one change per entry: revisions first, then additions, each in the order of the
+        drafts. No entry cites more than 32 sources: a new text keeps those it was drawn from
+        and as many of its predecessor's as fit, an unchanged text keeps those it had.
     """
     plan = ChangePlan()
     order: list[str | tuple[str, str]] = []
@@ -132,10 +134,14 @@ def plan_changes(
             assert draft.entry_id is not None
             target = targets[draft.entry_id]
             changed = (target.kind, target.text) != (draft.kind, draft.text)
-            if extracted and changed and _retired(alike.get(body_digest, ()), target.entry_id):
+            others = [e for e in alike.get(body_digest, ()) if e.entry_id != target.entry_id]
+            if extracted and changed and _retired(others, draft.kind):
                 plan.dropped.append(Dropped(draft, "equal to a retired entry"))
                 continue
-            sources = _union(target.source_refs, draft.sources)
+            if changed:
+                sources = _union(draft.sources, target.source_refs)
+            else:
+                sources = _union(target.source_refs, draft.sources)
             if not changed and sources == target.source_refs:
                 plan.dropped.append(Dropped(draft, "unchanged"))
                 continue
@@ -153,20 +159,15 @@ def plan_changes(
             pending[known] = replace(earlier, sources=merged)
             plan.dropped.append(Dropped(draft, "already known"))
             continue
+        # an entry that this batch gives another text is no longer there to be equal to
+        standing = [e for e in alike.get(body_digest, ()) if e.entry_id not in pending]
         active = next(
-            (
-                entry
-                for entry in alike.get(body_digest, ())
-                if entry.state == "active"
-                and entry.kind == draft.kind
-                and entry.entry_id not in pending
-            ),
+            (e for e in standing if e.state == "active" and e.kind == draft.kind),
             None,
         )
         if active is not None:
             sources = _union(active.source_refs, draft.sources)
-            room = len(active.source_refs) < limits.EVIDENCE_MAX
-            if extracted and room and sources != active.source_refs:
+            if extracted and sources != active.source_refs:
                 put(
                     active.entry_id,
                     Change("revise", active, active.kind, active.text, sources, "seen again"),
@@ -175,27 +176,28 @@ def plan_changes(
             else:
                 plan.dropped.append(Dropped(draft, "already known"))
             continue
-        if extracted and _retired(alike.get(body_digest, ()), None):
+        if extracted and _retired(standing, draft.kind):
             plan.dropped.append(Dropped(draft, "equal to a retired entry"))
             continue
-        put(draft.same, Change("add", None, draft.kind, draft.text, draft.sources, draft.reason))
+        sources = _union((), draft.sources)
+        put(draft.same, Change("add", None, draft.kind, draft.text, sources, draft.reason))
         resulting[draft.same] = draft.same
 
     plan.changes = [pending[key] for key in order]
     return plan
 
 
-def _retired(entries: Sequence[EntryVersion], except_id: str | None) -> bool:
-    """Whether a text is only known from entries that people retired."""
-    others = [entry for entry in entries if entry.entry_id != except_id]
-    return bool(others) and all(entry.state == "inactive" for entry in others)
+def _retired(alike: Sequence[EntryVersion], kind: str) -> bool:
+    """Whether a text of this kind, or where there is none, of any, is only known as retired."""
+    known = [entry for entry in alike if entry.kind == kind] or alike
+    return bool(known) and all(entry.state == "inactive" for entry in known)
 
 
-def _union(old: tuple[SourceRef, ...], new: Iterable[SourceRef]) -> tuple[SourceRef, ...]:
-    """Both, each once, sorted by their canonical JSON bytes."""
+def _union(first: Iterable[SourceRef], then: Iterable[SourceRef]) -> tuple[SourceRef, ...]:
+    """The first 32 of both, each once, sorted by their canonical JSON bytes."""
     return tuple(
         sorted(
-            {*old, *new},
+            list(dict.fromkeys((*first, *then)))[: limits.EVIDENCE_MAX],
             key=lambda ref: strict_json.canonical(
                 {"name": ref.source_type, "source_id": ref.source_id}
             ),

@@ -20,7 +20,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("GitLab token", re.compile(r"\bglpat-[0-9A-Za-z_-]{20,}")),
     ("Slack token", re.compile(r"\bxox[abeoprs]-[0-9A-Za-z-]{10,}")),
     ("Stripe key", re.compile(r"\b[rs]k_(?:live|test)_[0-9A-Za-z]{16,}")),
-    ("OpenAI or Anthropic key", re.compile(r"\bsk-(?:ant-|proj-|svcacct-)?[0-9A-Za-z_-]{20,}")),
+    (
+        "OpenAI or Anthropic key",
+        # words joined by hyphens have neither capitals nor digits among their first letters
+        re.compile(r"\bsk-(?=[a-z_-]*[0-9A-Z])(?:ant-|proj-|svcacct-)?[0-9A-Za-z_-]{20,}"),
+    ),
     ("Hugging Face token", re.compile(r"\bhf_[0-9A-Za-z]{30,}")),
     ("npm token", re.compile(r"\bnpm_[0-9A-Za-z]{36}\b")),
     ("PyPI token", re.compile(r"\bpypi-[0-9A-Za-z_-]{50,}")),

@@ -126,8 +126,8 @@ def dumps(value: Any) -> str:
 def canonical(value: Any) -> bytes:
     """RFC 8785 (JCS) bytes: equal values give equal bytes, `1` and `1.0` included.
 
-    Integers beyond 2^53, for which the RFC has no form, are written as an object that no
-    accepted key can be confused with, so that neighbours stay distinct.
+    Integers beyond 2^53 that no double holds, for which the RFC has no form, are written as an
+    object that no accepted key can be confused with, so that neighbours stay distinct.
     """
     return rfc8785.dumps(_within_rfc(value))
 
@@ -138,7 +138,8 @@ def _within_rfc(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_within_rfc(member) for member in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _SAFE_INTEGER:
-        return {"\x00integer": str(value)}
+        nearest = float(value)
+        return nearest if nearest == value else {"\x00integer": str(value)}
     return value
 
 

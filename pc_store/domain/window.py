@@ -22,7 +22,7 @@ Status = Literal[
 OPEN: tuple[Status, ...] = ("planned", "running", "failed")
 """A scope has at most one live window in these states per consumer."""
 
-_KEY = re.compile(r"(?P<scope>[^@]+)@(?P<first>\d{8})-(?P<last>\d{8})")
+_KEY = re.compile(r"(?P<scope>[^@]+)@(?P<first>[0-9]{8})-(?P<last>[0-9]{8})")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Artifacts: heads, immutable revisions, and what each was made from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +105,7 @@ def commit(
             created_at=now_us,
         )
     )
-    rows: list[Mapping[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {"kind": "source", "ref": {"source_type": ref.source_type, "source_id": ref.source_id}}
         for ref in sources
     ] + [

@@ -5,6 +5,8 @@ Times are microseconds since the epoch, UTC. Positions, revisions and versions c
 0 means "none yet". Identity text compares byte by byte on both databases.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 metadata = sa.MetaData(
@@ -22,12 +24,12 @@ Time = sa.BigInteger
 Count = sa.BigInteger
 
 
-def _key(name: str, kind: sa.types.TypeEngine[str] | type = Id, comment: str = "") -> sa.Column:  # type: ignore[type-arg]
+def _key(name: str, kind: Any = Id, comment: str = "") -> sa.Column[Any]:
     return sa.Column(name, kind, primary_key=True, autoincrement=False, comment=comment or None)
 
 
-def _col(name: str, kind: object, comment: str = "", *, null: bool = False) -> sa.Column:  # type: ignore[type-arg]
-    return sa.Column(name, kind, nullable=null, comment=comment or None)  # type: ignore[call-overload]
+def _col(name: str, kind: Any, comment: str = "", *, null: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=null, comment=comment or None)
 
 
 store_facts = sa.Table(

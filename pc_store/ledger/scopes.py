@@ -1,6 +1,7 @@
 """Scopes, and the rows that every scope has from its first moment."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -20,7 +21,7 @@ def create(conn: sa.Connection, scope_id: str, *, title: str, summary: str, now_
     Raises:
         Conflict: the id is taken.
     """
-    row = {
+    row: dict[str, Any] = {
         "scope_id": scope_id,
         "key": partition_key(scope_id),
         "title": title,

@@ -17,8 +17,8 @@ from pc_store import limits
 from pc_store.domain.proposal import Answer, Evidence, Proposal, ShownEntry, Usage
 from pc_store.domain.secret import find_secret
 from pc_store.domain.text import normalise
-from pc_store.llm.classifier import Weights, durable_chances, shipped_weights
-from pc_store.llm.cues import changes_something, kind_of, may_be_durable
+from pc_store.llm.classifier import Weights, durable_chances, likely_kinds, shipped_weights
+from pc_store.llm.cues import changes_something, cue_of, label_of, may_be_durable
 from pc_store.llm.embeddings import Embedder, Vectors
 from pc_store.llm.sentences import split_sentences
 
@@ -51,6 +51,7 @@ class _Found:
     text: str
     evidence_ids: list[str] = field(default_factory=list)
     chance: float = 0.0
+    kind: str = "fact"
 
     def seen_in(self, evidence_id: str) -> None:
         if evidence_id not in self.evidence_ids and len(self.evidence_ids) < limits.EVIDENCE_MAX:
@@ -116,11 +117,12 @@ class BuiltinProposer:
                 kept.add(id(one))
         return [one for one in found if id(one) in kept]
 
-    def _relate(
-        self, kept: Sequence[_Found], entries: Sequence[ShownEntry]
-    ) -> Iterable[Proposal]:
+    def _relate(self, kept: Sequence[_Found], entries: Sequence[ShownEntry]) -> Iterable[Proposal]:
         """Say of each kept sentence whether it adds, or revises which entry."""
         vectors = self._embedder.embed([one.text for one in kept])
+        kinds = likely_kinds(self._weights, [one.text for one in kept], vectors)
+        for one, kind in zip(kept, kinds, strict=True):
+            one.kind = kind
         by_text = {normalise(entry.text): entry for entry in entries}
         shown = self._embedder.embed([entry.text for entry in entries])
         targets = _targets(kept, vectors, entries, shown, by_text)
@@ -211,12 +213,13 @@ def _targets(
 def _proposal(
     one: _Found, *, kind: str | None = None, revises: ShownEntry | None = None
 ) -> Proposal:
-    own_kind, cue = kind_of(one.text)
-    why = f"{own_kind} cue {cue!r}" if cue else "no cue, by its meaning"
+    label = label_of(one.text)
+    cue = label[1] if label else cue_of(one.kind, one.text)
+    why = f"{one.kind} cue {cue!r}" if cue else f"{one.kind} by its meaning"
     reason = f"extracted by builtin: {why}, chance {one.chance:.2f}"
     return Proposal(
         intent="revise" if revises else "add",
-        kind=kind or own_kind,
+        kind=kind or one.kind,
         text=one.text,
         evidence_ids=tuple(one.evidence_ids),
         entry_id=revises.entry_id if revises else None,

@@ -171,13 +171,13 @@ def _incomplete(finish_reason: object) -> ModelAnsweredBadly:
 
 
 def _cost(completion: Any) -> Usage:
-    """What one response says it cost; endpoints leave it out, or parts of it."""
+    """What one response says it cost; endpoints leave it out, or parts of it.
+
+    Read before instructor sees the response: it replaces `usage` by a running total.
+    """
     usage = getattr(completion, "usage", None)
     sizes = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
     sent, answered = (size if type(size) is int and size > 0 else 0 for size in sizes)
-    if usage is not None:
-        # instructor adds up what it finds here, in place, and fails on what is no number.
-        completion.usage = None
     return Usage(calls=1, tokens_in=sent, tokens_out=answered)
 
 

@@ -1,4 +1,4 @@
-"""Is a sentence worth remembering: logistic regression on its embedding and its cue words.
+"""Is a sentence worth remembering, and as what: logistic regression on embedding and cue words.
 
 Belongs here: the features, the weights' format and the judgement. Training does not; see
 `benchmarks/train_builtin.py`, which writes the weights and calls `features` for it.
@@ -13,17 +13,22 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from pc_store.llm.cues import CUES, count_cues
+from pc_store.domain.proposal import KINDS
+from pc_store.llm.cues import CUES, count_cues, label_of
 from pc_store.llm.embeddings import Vectors
 
 WEIGHTS_FILE = "builtin_weights.json"
-CUE_SCALE = 0.5
+CUE_SCALE = 0.7
 """A cue's value when present; more trusts the wording more and the embedding less."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A trained classifier, for vectors of one embedding profile."""
+    """Trained weights, for vectors of one embedding profile.
+
+    `kinds` holds, for each of `KINDS` in that order, the weights of the embedding, of the cues,
+    and a bias, of "this durable sentence is of this kind".
+    """
 
     version: str
     profile: str
@@ -31,6 +36,7 @@ class Weights:
     embedding: tuple[float, ...]
     cues: tuple[float, ...]
     bias: float
+    kinds: tuple[tuple[float, ...], ...]
 
     def as_json(self) -> str:
         """The text of a weights file: one member a line, so that a retrain can be compared."""
@@ -44,6 +50,7 @@ def shipped_weights() -> Weights:
     members = json.loads((files("pc_store.llm") / WEIGHTS_FILE).read_text("utf-8"))
     members["embedding"] = tuple(members["embedding"])
     members["cues"] = tuple(members["cues"])
+    members["kinds"] = tuple(tuple(one) for one in members["kinds"])
     return Weights(**members)
 
 
@@ -62,3 +69,12 @@ def durable_chances(
     score = features(sentences, vectors) @ np.array([*weights.embedding, *weights.cues])
     chances: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-(score + weights.bias)))
     return chances
+
+
+def likely_kinds(weights: Weights, sentences: Sequence[str], vectors: Vectors) -> list[str]:
+    """For each sentence the kind its label declares, or else the likeliest of `KINDS`."""
+    trained = np.array(weights.kinds)
+    scores = features(sentences, vectors) @ trained[:, :-1].T + trained[:, -1]
+    likeliest = [KINDS[place] for place in scores.argmax(axis=1).tolist()] if sentences else []
+    labels = [label_of(sentence) for sentence in sentences]
+    return [label[0] if label else kind for label, kind in zip(labels, likeliest, strict=True)]

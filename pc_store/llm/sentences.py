@@ -15,10 +15,11 @@ SENTENCE_MAX_CHARS = 400
 """A longer stretch without a full stop is not a sentence one can remember."""
 
 PROSE_KEYS = frozenset(
-    "summary text content message details note notes lesson lessons observation observations "
-    "decision decisions remaining_work rationale reason conclusion description".split()
+    {"summary", "text", "content", "message", "details", "note", "notes", "lesson", "lessons"}
+    | {"observation", "observations", "decision", "decisions", "remaining_work", "rationale"}
+    | {"reason", "conclusion", "description"}
 )
-"""Keys of JSON objects whose strings are read as prose; those of a Task Outcome are among them."""
+"""Keys of JSON objects whose strings are read as prose, those of a Task Outcome among them."""
 
 JSON_MAX_DEPTH = 32
 
@@ -36,7 +37,9 @@ class Sentence:
 
 _FENCE = re.compile(r"^\s{0,3}(?:>\s*)?(`{3,}|~{3,})")
 _DIFF_START = re.compile(r"^(?:diff --git |@@ -\d|--- (?:a/|/dev/null)|Index: )")
-_DIFF_LINE = re.compile(r"^(?:[+\- @\\]|index [0-9a-f]|\+\+\+ |--- |new file|deleted file|rename |$)")
+_DIFF_LINE = re.compile(
+    r"^(?:[+\- @\\]|index [0-9a-f]|\+\+\+ |--- |new file|deleted file|rename |$)"
+)
 _TRACE_START = re.compile(r"^\s*Traceback \(most recent call last\)")
 _NOT_PROSE_LINE = re.compile(
     r"""^\s*(?:
@@ -57,26 +60,31 @@ _NOT_PROSE_LINE = re.compile(
 )
 _LIST_MARK = re.compile(
     r"(?:\s*(?:>|[-*+•·▪◦‣–]|\#{1,6}|\(?\d{1,3}[.)、](?!\d)|[（(]\d{1,3}[)）]|[①-⑳]|"
-    r"[一二三四五六七八九十]{1,3}、|\[[ xX]\]|[☐☑✅✔❌⚠️]+)(?:\s+|(?<=[、）①-⑳])|(?=[\u4e00-\u9fff])))+"
+    r"[一二三四五六七八九十]{1,3}、|\[[ xX]\]|[☐☑✅✔❌⚠️]+)"
+    r"(?:\s+|(?<=[、）①-⑳])|(?=[\u4e00-\u9fff])))+"
 )
 _NUMBER_MARK = re.compile(r"\s*(?:[（(]?\d{1,2}[.)、）](?!\d)|[①-⑳])\s*")
 _CLOCK = re.compile(
     r"\s*[\[(（]?(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}[T\s]?)?(?:\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?)"
     r"(?:\s?[AaPp][Mm]|Z|[+-]\d\d:?\d\d)?[\])）]?\s*[-–|]?\s*"
 )
-_SPEAKER = re.compile(r"\s*(?:\*\*|\[|<)?([\w\u4e00-\u9fff][\w .'·-]{0,23}?)(?:\*\*|\]|>)?\s*[:：](?:\*\*)?\s*")
+_SPEAKER = re.compile(
+    r"\s*(?:\*\*|\[|<)?([\w\u4e00-\u9fff][\w .'·-]{0,23}?)(?:\*\*|\]|>)?\s*[:：](?:\*\*)?\s*"
+)
+_NAME = re.compile(r"(?m)^\s*(?:\*\*)?([A-Z][\w'-]{1,15}|[\u4e00-\u9fff]{2,4})\s*[:：]")
 _ROLES = frozenset(
-    "user human assistant ai agent bot system tool developer customer claude gpt "
-    "用户 助手 助理 客服 客户 系统 智能体 机器人 我 ユーザー アシスタント".split()
+    {"user", "human", "assistant", "ai", "agent", "bot", "system", "tool", "developer", "customer"}
+    | {"claude", "gpt", "用户", "助手", "助理", "客服", "客户", "系统", "智能体", "机器人", "我"}
+    | {"ユーザー", "アシスタント"}
 )
 _LABELS = frozenset(
-    "decision decisions note notes todo fact facts constraint constraints preference rule policy "
-    "warning important summary cause lesson gotcha agreed next open remaining amount docs feat fix "
-    "决定 结论 约束 偏好 规则 规范 约定 待办 遗留 原因 根因 教训 备注 注意 坑 事实".split()
+    {"decision", "decisions", "note", "notes", "todo", "fact", "facts", "constraint", "rule"}
+    | {"constraints", "preference", "policy", "warning", "important", "summary", "cause", "lesson"}
+    | {"gotcha", "agreed", "next", "open", "remaining", "amount", "docs", "feat", "fix"}
+    | {"决定", "结论", "约束", "偏好", "规则", "规范", "约定", "待办", "遗留", "原因", "根因"}
+    | {"教训", "备注", "注意", "坑", "事实"}
 )
-_END = re.compile(
-    r"[。！？!?…]+[”’」』）)\]\"']*|(?<![.\s])\.+[\"')\]”’]*(?=\s|$)|\n"
-)
+_END = re.compile(r"[。！？!?…]+[”’」』）)\]\"']*|(?<![.\s])\.+[\"')\]”’]*(?=\s|$)|\n")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|prof|st|no|approx|fig|inc|ltd|a\.m|p\.m|resp)|\b[A-Z]|(?:^|\s)\d{1,2})$",
     re.IGNORECASE,
@@ -84,6 +92,9 @@ _ABBREVIATION = re.compile(
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SYMBOL = re.compile(r"[{}()\[\]<>=;|\\/_$#@^&*~`+%\"]")
+_CODE_START = re.compile(
+    r"^(?:[+\[:@]|https?://|[d-][rwx-]{9}|def(?:module|p)?\s|class\s\w+[:(]|[\w.]+\(|\w+:\s[\"'])"
+)
 _CODE = re.compile(r"`[^`\n]{1,80}`")
 
 
@@ -115,7 +126,8 @@ def _prose_blocks(content: str) -> Iterator[tuple[int, int]]:
             yield from _json_spans(content, start, value)
             continue
         begin = start + _lead_chars(line, names)
-        if open_end >= 0 and begin == start + _indent(line) and _wraps(content, open_end, start, end):
+        plain = begin == start + _indent(line)
+        if open_end >= 0 and plain and _wraps(content, open_end, start, end):
             open_end = end
             continue
         if open_end >= 0:
@@ -184,9 +196,7 @@ def _is_speaker(name: str, names: frozenset[str], *, timed: bool) -> bool:
 
 def _repeated_speakers(content: str) -> frozenset[str]:
     """Capitalised or Chinese names that open two or more lines, as in a chat."""
-    seen: Counter[str] = Counter()
-    for found in re.finditer(r"(?m)^\s*(?:\*\*)?([A-Z][\w'-]{1,15}|[\u4e00-\u9fff]{2,4})\s*[:：]", content):
-        seen[found[1].lower()] += 1
+    seen = Counter(found[1].lower() for found in _NAME.finditer(content))
     return frozenset(name for name, count in seen.items() if count > 1)
 
 
@@ -228,7 +238,7 @@ def _one(content: str, start: int, end: int) -> Iterator[Sentence]:
 
 def is_prose(text: str) -> bool:
     """Whether a piece can be a sentence: long enough, short enough, and mostly words."""
-    if len(text) > SENTENCE_MAX_CHARS or "\x00" in text:
+    if len(text) > SENTENCE_MAX_CHARS or "\x00" in text or _CODE_START.match(text):
         return False
     bare = _CODE.sub(" code ", text)
     cjk = len(_CJK.findall(bare))

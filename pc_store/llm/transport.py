@@ -127,8 +127,8 @@ def _wait_before_retry(response: httpx2.Response) -> float:
 def silence_text_in_logs() -> None:
     """Keep what was asked and answered out of logs, whatever level the application logs at.
 
-    instructor logs validation errors and the endpoint's error bodies as errors; openai logs
-    whole requests when debugging. Both quote user text, and endpoints quote keys.
+    openai logs whole requests when debugging. instructor logs every failed attempt, which is
+    reported by our own errors anyway, with whatever the exception says.
     """
     logging.getLogger("instructor").setLevel(logging.CRITICAL + 1)
     for name in ("openai._base_client", "openai._response", "openai._legacy_response"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pc_store.ledger.entries import EntryRow
+from pc_store.ledger.entries import TermsRow
 from pc_store.search.ranking import Postings, Ranking, postings_of, rank
 from pc_store.search.shards import Shard, row_terms
 from pc_store.search.tokens import Unit
@@ -30,13 +30,13 @@ class Found:
     entry_id: str
     entry_version_id: str
     bm25: float
-    matched_terms: tuple[str, ...]
+    doc: int
 
 
 class Words:
     """The active entries of a scope: those of a shard that are not gone, and the tail's rows."""
 
-    def __init__(self, shard: Shard | None, gone: Iterable[str], rows: Sequence[EntryRow]) -> None:
+    def __init__(self, shard: Shard | None, gone: Iterable[str], rows: Sequence[TermsRow]) -> None:
         """Take a shard with what changed since its revision, or every active row and no shard.
 
         Raises:
@@ -75,8 +75,8 @@ class Words:
         found = self._shard.ids(filed) if self._shard is not None and filed else {}
         for doc in docs:
             if doc >= self._in_shard:
-                version = self._rows[doc - self._in_shard].version
-                found[doc] = (version.entry_id, version.entry_version_id)
+                row = self._rows[doc - self._in_shard]
+                found[doc] = (row.entry_id, row.entry_version_id)
         return found
 
 
@@ -96,10 +96,11 @@ class Results:
         docs = self.ranking.best(limit)
         ids = self.words.ids(docs)
         docs.sort(key=lambda doc: (-self.ranking.scores[doc], ids[doc]))
-        return [
-            Found(*ids[doc], float(self.ranking.scores[doc]), self.ranking.matched(doc))
-            for doc in docs[:limit]
-        ]
+        return [Found(*ids[doc], float(self.ranking.scores[doc]), doc) for doc in docs[:limit]]
+
+    def matched(self, found: Found) -> tuple[str, ...]:
+        """The terms that made it a hit, strong ones first, in the order of the query."""
+        return self.ranking.matched(found.doc)
 
 
 def outgrown(shard: Shard, changes: int) -> bool:

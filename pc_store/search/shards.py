@@ -30,9 +30,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from pc_store.ledger.entries import EntryRow
+from pc_store.ledger.entries import TermsRow
 from pc_store.search.ranking import Integers, Postings
-from pc_store.search.tokens import TOKENISER, terms_of
+from pc_store.search.tokens import TOKENISER, tokens
 
 FORMAT = "1"
 OPEN_FILES_MAX = 16
@@ -154,10 +154,9 @@ _lock = threading.Lock()
 _building: set[Path] = set()
 
 
-def row_terms(row: EntryRow) -> list[str]:
+def row_terms(row: TermsRow) -> list[str]:
     """An entry's tokens as stored with it, or made again if another tokeniser stored them."""
-    current = row.terms_version == TOKENISER
-    return (row.terms if current else terms_of(row.version.text)).split()
+    return row.terms.split() if row.text is None else tokens(row.text)
 
 
 def open_newest(index_dir: Path, scope_id: str) -> Shard | None:
@@ -212,7 +211,7 @@ def discard(path: Path, why: object) -> None:
 
 
 def build(
-    index_dir: Path, scope_id: str, *, revision: int, anchor: str, rows: Sequence[EntryRow]
+    index_dir: Path, scope_id: str, *, revision: int, anchor: str, rows: Sequence[TermsRow]
 ) -> bool:
     """Publish an index file and remove those it replaces.
 
@@ -234,7 +233,7 @@ def build(
         with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as workshop:
             made = Path(workshop) / "words.duckdb"
             listed = Path(workshop) / "rows.json"
-            ordered = sorted(rows, key=lambda row: row.version.entry_id)
+            ordered = sorted(rows, key=lambda row: row.entry_id)
             with listed.open("w", encoding="ascii") as stream:
                 stream.writelines(_lines(ordered))
             _write(made, listed, scope_id, revision, anchor)
@@ -264,9 +263,9 @@ def _write(path: Path, listed: Path, scope_id: str, revision: int, anchor: str) 
         connection.execute("CHECKPOINT")
 
 
-def _lines(rows: Iterable[EntryRow]) -> Iterator[str]:
+def _lines(rows: Iterable[TermsRow]) -> Iterator[str]:
     for doc, row in enumerate(rows):
-        ids = {"entry_id": row.version.entry_id, "entry_version_id": row.version.entry_version_id}
+        ids = {"entry_id": row.entry_id, "entry_version_id": row.entry_version_id}
         yield json.dumps({"doc": doc, **ids, "terms": " ".join(row_terms(row))}) + "\n"
 
 

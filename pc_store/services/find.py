@@ -1,6 +1,5 @@
 """Find entries: for a question, and for the sources of a window."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,11 @@ from pc_store.domain.text import digest, within
 from pc_store.errors import InvalidInput
 from pc_store.ledger import entries, scopes
 from pc_store.ledger.database import Database
-from pc_store.ledger.entries import EntryRow
+from pc_store.ledger.entries import EntryRow, TermsRow
 from pc_store.search import shards
 from pc_store.search.lexical import SMALL_SCOPE, Found, Results, Words, outgrown
 from pc_store.search.shards import Shard
-from pc_store.search.tokens import Unit, query_units
+from pc_store.search.tokens import TOKENISER, Unit, query_units
 
 RANK_CONSTANT = 60
 """Reciprocal-rank fusion: score = 1 / (60 + rank). Cormack, Clarke & Büttcher, SIGIR 2009."""
@@ -88,6 +87,7 @@ def search(
         units = query_units(query)
         if not units:
             return SearchResult(memory)
+        results = words.search(units)
         return SearchResult(
             memory,
             tuple(
@@ -97,12 +97,12 @@ def search(
                     text=entry.text,
                     score=1 / (RANK_CONSTANT + place),
                     bm25=found.bm25,
-                    matched_terms=found.matched_terms,
+                    matched_terms=results.matched(found),
                     sources=entry.source_refs,
                     version=entry.version,
                 )
                 for place, (found, entry) in enumerate(
-                    _sound(conn, scope_id, words.search(units), limit), start=1
+                    _sound(conn, scope_id, results, limit), start=1
                 )
             ),
         )
@@ -157,7 +157,7 @@ def _asking(
                     return None
                 words, due = _words(conn, scope_id, head, shard)
                 answer = ask(conn, head, words)
-                anchor = _anchor(conn, scope_id, head) if due else ""
+                anchor = entries.fingerprint(conn, scope_id, head) if due else ""
         except duckdb.Error as error:
             if shard is None:
                 raise
@@ -171,32 +171,27 @@ def _asking(
 
 def _words(
     conn: sa.Connection, scope_id: str, head: int, shard: Shard | None
-) -> tuple[Words, list[EntryRow]]:
+) -> tuple[Words, list[TermsRow]]:
     """The scope's words, and the rows to build a shard of, if one is due."""
     if shard is not None and not _belongs(conn, scope_id, head, shard):
         shards.discard(shard.path, "it was built from another ledger")
         shard = None
     if shard is not None:
         gone: set[str] = set()
-        come: list[EntryRow] = []
+        come: list[TermsRow] = []
         if shard.revision < head:
-            gone, come = entries.changed_since(conn, scope_id, shard.revision)
+            gone, come = entries.changed_terms(conn, scope_id, shard.revision, TOKENISER)
         if not outgrown(shard, len(gone) + len(come)):
             return Words(shard, gone, come), []
-    rows = entries.active(conn, scope_id)
+    rows = entries.active_terms(conn, scope_id, TOKENISER)
     return Words(None, (), rows), rows if len(rows) >= SMALL_SCOPE else []
 
 
 def _belongs(conn: sa.Connection, scope_id: str, head: int, shard: Shard) -> bool:
     """Whether a shard was built from this ledger, and not from one since replaced or restored."""
-    return shard.revision <= head and shard.anchor == _anchor(conn, scope_id, shard.revision)
-
-
-def _anchor(conn: sa.Connection, scope_id: str, revision: int) -> str:
-    """A digest of what one revision changed: its ids are random, no other ledger has them."""
-    changes = entries.changes(conn, scope_id, after=revision - 1, through=revision)
-    lines = (f"{change.op} {change.entry_id} {change.to_version_id}" for change in changes)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return shard.revision <= head and shard.anchor == entries.fingerprint(
+        conn, scope_id, shard.revision
+    )
 
 
 def _sound(

@@ -588,6 +588,7 @@ def test_no_error_and_no_log_repeats_a_users_words_or_the_key(
     assert error.__context__ is None
     assert WORDS not in repr(vars(error)) + str(error) + "".join(traceback.format_exception(error))
     assert WORDS not in caplog.text
+    assert not [record for record in caplog.records if record.name.startswith("instructor")]
 
 
 def test_a_login_in_the_address_is_used_and_not_logged(ask, model_stub, caplog):
