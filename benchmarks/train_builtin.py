@@ -96,7 +96,7 @@ def _fit(design: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np
         weights -= step
         if np.abs(step).max() < 1e-9:
             break
-    return np.round(weights, 4)
+    return np.asarray(np.round(weights, 4), dtype=np.float64)
 
 
 @dataclass(frozen=True)

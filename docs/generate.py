@@ -1,10 +1,10 @@
 """Writes the documents that are made from code, or says which of them are stale.
 
-    python docs/generate.py            write docs/cli.md and docs/data-model.md
+    python docs/generate.py            write cli.md, data-model.md and settings.md
     python docs/generate.py --check    write nothing; fail when one of them would change
 
 What a document says is edited where it is declared: help texts in `pc_store.cli`, comments of
-tables and columns in `pc_store.ledger.schema`.
+tables and columns in `pc_store.ledger.schema`, docstrings of fields in `pc_store.settings`.
 """
 
 import sys
@@ -23,6 +23,7 @@ from typer.cli import get_docs_for_click
 
 from pc_store.cli.app import app
 from pc_store.ledger.schema import metadata
+from pc_store.settings import Settings
 
 DOCS = Path(__file__).parent
 NOTICE = "<!-- Written by docs/generate.py; run `make docs` instead of editing this file. -->\n\n"
@@ -31,7 +32,12 @@ NOTICE = "<!-- Written by docs/generate.py; run `make docs` instead of editing t
 def main(arguments: list[str]) -> int:
     """Write the documents, or with `--check` compare them; returns the exit code."""
     stale = []
-    for name, text in {"cli.md": cli(app), "data-model.md": data_model(metadata)}.items():
+    documents = {
+        "cli.md": cli(app),
+        "data-model.md": data_model(metadata),
+        "settings.md": settings(),
+    }
+    for name, text in documents.items():
         path = DOCS / name
         wanted = NOTICE + text
         if path.exists() and path.read_text(encoding="utf-8") == wanted:
@@ -50,6 +56,20 @@ def cli(application: typer.Typer) -> str:
     command = typer.main.get_command(application)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="pc")
     return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
+
+
+def settings() -> str:
+    """Return a row for each environment variable."""
+    lines = ["# Settings", "", "| variable | default | |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        default = "unset" if field.default is None else f"`{field.default}`"
+        what = " ".join((field.description or "").split()).replace("|", "\\|")
+        lines.append(f"| `PC_{name.upper()}` | {default} | {what} |")
+    lines += [
+        "| `PC_DAGSTER_POSTGRES_URL` | unset | Dagster's own storage; unset: SQLite files under "
+        "`DAGSTER_HOME`. |",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def data_model(model: MetaData) -> str:

@@ -11,6 +11,21 @@ from pc_store.services.administer import ScopeStatus
 from pc_store.services.extract import Judged
 
 MEMORY_WINDOWS = dg.AssetKey("memory_windows")
+WINDOW_ID = "window id"
+"""Names the ledger's row in metadata: how a materialisation is told from one of a replay."""
+
+_COUNTS = {
+    "positions": "positions",
+    "sources": "sources shown",
+    "filtered": "sources filtered",
+    "shown": "entries shown",
+    "proposals": "proposals",
+    "accepted": "proposals accepted",
+    "rejected": "proposals rejected",
+    "added": "entries added",
+    "revised": "entries revised",
+    "unchanged": "entries known already",
+}
 
 
 def window_metadata(window: WindowRow, status: ScopeStatus | None) -> dict[str, Any]:
@@ -26,13 +41,14 @@ def window_metadata(window: WindowRow, status: ScopeStatus | None) -> dict[str, 
         "model": window.model or "none asked",
         "prompt": f"{window.prompt_key}, {window.prompt_revision}",
         "attempt": window.attempt,
-        **{name.replace("_", " "): value for name, value in counts.items()},
+        **{label: counts[name] for name, label in _COUNTS.items() if name in counts},
         "model calls": usage.get("calls", 0),
         "tokens in": usage.get("tokens_in", 0),
         "tokens out": usage.get("tokens_out", 0),
         "re-asks": usage.get("reasks", 0),
         "seconds in the model": round(float(usage.get("seconds", 0.0)), 3),
         "memory revision": window.memory_revision or 0,
+        WINDOW_ID: window.window_id,
     }
     if status is not None:
         metadata["cursor after"] = status.cursors["memory"]
@@ -55,22 +71,43 @@ def rejects_table(rejects: list[dict[str, Any]]) -> dg.TableMetadataValue:
     )
 
 
+def window_materialization(
+    partition: str, window: WindowRow, status: ScopeStatus | None
+) -> dg.AssetMaterialization:
+    """A processed window as an event, for where its asset is not what runs."""
+    return dg.AssetMaterialization(
+        asset_key=MEMORY_WINDOWS, partition=partition, metadata=window_metadata(window, status)
+    )
+
+
 def check_evaluations(
-    judged: Judged, partition: str, window: WindowRow
+    partition: str, window: WindowRow, *, judged: Judged | None = None
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """A window's checks as events, for where no check output can be yielded."""
-    for check, broken in offenders(judged).items():
+    """A window's checks as events, for where no check output can be yielded.
+
+    Args:
+        judged: the verdict on an answer that is not committed; by default the window is a
+            processed one, whose row has what was wrong.
+    """
+    broken = committed_offenders(window) if judged is None else offenders(judged)
+    for check, items in broken.items():
         yield dg.AssetCheckEvaluation(
             asset_key=MEMORY_WINDOWS,
             check_name=check,
             partition=partition,
-            **check_values(check, broken, window, refused=judged.refused),
+            **check_values(check, items, window, refused=judged is not None and judged.refused),
         )
 
 
 def offenders(judged: Judged) -> dict[Check, list[dict[str, Any]]]:
     """The proposals that break each check, as plain values."""
     return {check: [vars(item) for item in judged.broken(check)] for check in CHECKS}
+
+
+def committed_offenders(window: WindowRow) -> dict[Check, list[dict[str, Any]]]:
+    """As `offenders`, of a window that was committed without the proposals named."""
+    rejects = window.rejects or []
+    return {check: [item for item in rejects if item["rule"] == check] for check in CHECKS}
 
 
 def check_values(

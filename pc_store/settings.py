@@ -17,7 +17,9 @@ from pc_store.errors import InvalidInput
 class Settings(BaseSettings):
     """The configuration of one store. Read it with `Settings.load()`."""
 
-    model_config = SettingsConfigDict(env_prefix="PC_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="PC_", frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
 
     home: Path = Path(".pc")
     """Where the ledger, index, landing files and rejects live, unless a setting moves them."""
@@ -25,22 +27,28 @@ class Settings(BaseSettings):
     """Names this store's partition sets, so that several stores can share one Dagster instance."""
 
     database_url: SecretStr | None = None
-    """`sqlite:///path` or `postgresql://…`; unset: a SQLite file under `home`."""
+    """`sqlite:///path` or `postgresql://…`; unset: a SQLite file under the home."""
     database_wait_s: float = Field(default=30.0, gt=0, le=600)
     """How long a write waits for the database before it is given up as busy."""
     landing_dir: Path | None = None
+    """The folder with one subfolder of landing files per scope; unset: `landing` in the home."""
     index_dir: Path | None = None
+    """The folder of search index files; unset: `index` in the home."""
 
     source_window_limit: int = Field(
         default=limits.WINDOW_LIMIT_DEFAULT, ge=1, le=limits.WINDOW_LIMIT_MAX
     )
     """Most positions one window covers."""
     window_max_wait_s: float = Field(default=0.0, ge=0)
-    """A window that is not full is planned once its oldest source is this old."""
+    """A window that is not full is run once its oldest source is this old."""
     window_max_attempts: int = Field(default=3, ge=1, le=100)
+    """Failures that may lie in the input before a window is halved, or its source set aside."""
     window_partitions_kept: int = Field(default=10_000, ge=100, le=100_000)
+    """Window partitions the nightly upkeep leaves in Dagster; the ledger keeps every window."""
     retry_base_s: float = Field(default=30.0, ge=0)
+    """Pause before the second attempt at a window; it doubles with every further one."""
     retry_cap_s: float = Field(default=1_800.0, ge=0)
+    """The longest such pause."""
     lease_s: float = Field(default=60.0, gt=1)
     """A run whose heartbeat is older than this is taken for dead."""
     drain_budget_s: float = Field(default=300.0, gt=0)
@@ -54,18 +62,26 @@ class Settings(BaseSettings):
     llm_provider: Literal["auto", "openai", "builtin"] = "auto"
     """`auto` is `openai` when `PC_LLM_MODEL` or `PC_LLM_BASE_URL` is set, else `builtin`."""
     llm_base_url: str | None = None
+    """An OpenAI-compatible endpoint, ending in `/v1`; unset: OpenAI's own."""
     llm_model: str | None = None
+    """The model's name, as the endpoint knows it."""
     llm_api_key: SecretStr | None = None
+    """The endpoint's key, if it wants one."""
     llm_mode: Literal["json_schema", "tools", "json", "md_json"] = "json_schema"
+    """How the model is asked for structure; endpoints differ in what they support."""
     llm_timeout_s: float = Field(default=120.0, gt=0)
+    """How long one request may take."""
     llm_max_tokens: int = Field(default=4_096, ge=256)
+    """Most tokens an answer may have; an answer cut there is refused."""
     llm_transport_retries: int = Field(default=2, ge=0, le=10)
+    """Repetitions of a request after a transport error, 429 or 5xx, before the attempt fails."""
     prompt_token_budget: int = Field(default=24_000, ge=1_000)
     """Most tokens, estimated, that one model call may send."""
     shown_entries: int = Field(default=64, ge=0, le=1_000)
     """Most existing entries shown to the model beside a window."""
 
     secret_detection: bool = True
+    """Refuse explicit writes that contain a credential, and drop such proposals."""
 
     @field_validator("llm_base_url", "llm_model", "database_url", mode="before")
     @classmethod

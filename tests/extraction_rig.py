@@ -23,9 +23,11 @@ from pc_store.ledger.database import Database, open_database
 from pc_store.ledger.schema import memory_changes, window_drafts
 from pc_store.ledger.windows import WindowRow
 from pc_store.llm.client import OpenAIProposer
-from pc_store.services import administer, capture, extract, remember
+from pc_store.services import administer, capture, extract
+from pc_store.services import remember as writing
 from pc_store.services.audit import audit
 from pc_store.services.clock import now_us
+from pc_store.services.remember import Cited
 from pc_store.settings import Settings
 
 SCOPE = "shop"
@@ -98,17 +100,15 @@ class Rig:
         return self.windows(scope)[-1]
 
     def ranges(self, *statuses: str, scope: str = SCOPE) -> list[tuple[int, int]]:
-        return [
-            (row.after, row.through) for row in self.windows(scope) if row.status in statuses
-        ]
+        return [(row.after, row.through) for row in self.windows(scope) if row.status in statuses]
 
     def head(self, scope: str = SCOPE) -> int:
-        memory, _ = remember.list_entries(self.db, scope, limit=1)
+        memory, _ = writing.list_entries(self.db, scope, limit=1)
         return memory.revision if memory else 0
 
     def entries(self, scope: str = SCOPE) -> list[tuple[str, str, tuple[str, ...]]]:
         """(kind, text, source ids) of the active entries, by creation."""
-        _, found = remember.list_entries(self.db, scope, limit=10_000)
+        _, found = writing.list_entries(self.db, scope, limit=10_000)
         return [
             (one.entry.kind, one.entry.text, tuple(ref.source_id for ref in one.entry.source_refs))
             for one in found
@@ -117,25 +117,23 @@ class Rig:
     def texts(self, scope: str = SCOPE) -> list[str]:
         return [text for _, text, _ in self.entries(scope)]
 
-    def cited(self, text: str, *, scope: str = SCOPE, inactive: bool = False) -> remember.Cited:
+    def cited(self, text: str, *, scope: str = SCOPE, inactive: bool = False) -> Cited:
         """The entry with this text."""
-        _, found = remember.list_entries(self.db, scope, include_inactive=inactive, limit=10_000)
+        _, found = writing.list_entries(self.db, scope, include_inactive=inactive, limit=10_000)
         [one] = [one for one in found if one.entry.text == text]
         return one
 
-    def remember(self, text: str, kind: str = "fact") -> remember.Cited:
-        cited = remember.remember(self.db, SCOPE, kind=kind, text=text, now_us=now_us()).entry
+    def remember(self, text: str, kind: str = "fact") -> Cited:
+        cited = writing.remember(self.db, SCOPE, kind=kind, text=text, now_us=now_us()).entry
         assert cited is not None
         return cited
 
-    def revise(self, cited: remember.Cited, text: str) -> None:
+    def revise(self, cited: Cited, text: str) -> None:
         citation = cited.citation
-        remember.revise(
-            self.db, SCOPE, citation, kind=cited.entry.kind, text=text, now_us=now_us()
-        )
+        writing.revise(self.db, SCOPE, citation, kind=cited.entry.kind, text=text, now_us=now_us())
 
     def retire(self, text: str) -> None:
-        remember.retire(self.db, SCOPE, self.cited(text).citation, now_us=now_us())
+        writing.retire(self.db, SCOPE, self.cited(text).citation, now_us=now_us())
 
     def lineage(self, revision: int) -> list[tuple[str, str, int | None]]:
         """(kind, id, revision if an artifact) of what a memory revision was made from."""

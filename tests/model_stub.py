@@ -357,16 +357,8 @@ def _default(asked: dict[str, Any]) -> dict[str, Any]:
     for piece in shown:
         sentence = _first_sentence(piece["content"]["content"])
         kind = next((k for k, cue in _KINDS if re.search(cue, sentence.lower())), "fact")
-        candidates.append(
-            {
-                "intent": "add",
-                "kind": kind,
-                "text": sentence,
-                "evidence_ids": [piece["evidence_id"]],
-                "entry_id": None,
-                "reason": None,
-            }
-        )
+        cited = [piece["evidence_id"]]
+        candidates.append({"intent": "add", "kind": kind, "text": sentence, "evidence_ids": cited})
     return {"candidates": candidates}
 
 

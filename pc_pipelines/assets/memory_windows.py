@@ -2,6 +2,7 @@
 
 Five ops, so that the run page shows where time went, and a re-execution from a failed commit
 does not ask the model again: the answer waits in the ledger, ops hand each other ids only.
+A run that has nothing to do, or that another run has overtaken, ends well and writes nothing.
 """
 
 from collections.abc import Iterator
@@ -11,13 +12,15 @@ import dagster as dg
 
 from pc_pipelines import partitions, reports
 from pc_pipelines.assets.memory import materialization
+from pc_pipelines.failures import failure
 from pc_pipelines.resources import StoreResource
 from pc_store.domain.verdict import CHECKS
-from pc_store.errors import ModelUnavailable, StoreBusy, StoreError
-from pc_store.ledger.database import Database
+from pc_store.domain.window import OPEN
+from pc_store.errors import StoreError
+from pc_store.ledger.windows import WindowRow
 from pc_store.services.administer import scope_status
 from pc_store.services.ask import ask
-from pc_store.services.begin import alive, open_named
+from pc_store.services.begin import open_named
 from pc_store.services.clock import now_us
 from pc_store.services.extract import commit_window, judge_window, refuse
 from pc_store.services.watch import read_window
@@ -31,25 +34,13 @@ MODE = dg.Field(
     ),
 )
 _CHECK_OUTPUT = {check: f"memory_windows_{check}" for check in CHECKS}
-
-
-def _failure(error: StoreError) -> dg.Failure:
-    """An error as Dagster shows it; retried by its op only where that can help."""
-    return dg.Failure(
-        error.message,
-        metadata={"code": error.code, **{k: str(v) for k, v in error.details.items()}},
-        allow_retries=isinstance(error, ModelUnavailable | StoreBusy),
-    )
-
-
-def _beating(db: Database, store: StoreResource, context: dg.OpExecutionContext) -> Any:
-    return alive(db, context.run_id, every_s=store.settings.lease_s / 4)
+_WINDOW = {"window": dg.Out(dict, is_required=False)}
 
 
 @dg.op(
     config_schema={"mode": MODE},
     ins={"source_log": dg.In(dg.Nothing)},
-    out={"window": dg.Out(dict, is_required=False)},
+    out=_WINDOW,
     tags={"pc/step": "open"},
 )
 def open_window(
@@ -67,13 +58,15 @@ def open_window(
             now_us=now_us(),
         )
     except StoreError as error:
-        raise _failure(error) from error
+        raise failure(error) from None
     window = opened.window
     if opened.status != "open" or window is None:
-        again = ", launch it with mode: replay to run it again"
-        context.log.info(
-            f"{key} is {opened.status}: the cursor is at {opened.cursor}"
-            f"{again if opened.status == 'already processed' else ''}; nothing to do"
+        again = " Launch it with mode: replay to run it again."
+        _nothing_to_do(
+            context,
+            f"{key} is {opened.status}, the cursor is at {opened.cursor}: nothing was done."
+            + (again if opened.status == "already processed" else ""),
+            window,
         )
         return
     yield dg.Output(
@@ -86,13 +79,14 @@ def open_window(
             "high watermark": window.high_watermark,
             "mode": window.kind,
             "attempt": window.attempt,
+            reports.WINDOW_ID: window.window_id,
         },
     )
 
 
 @dg.op(
     pool="llm",
-    out=dg.Out(dict),
+    out=_WINDOW,
     retry_policy=dg.RetryPolicy(
         max_retries=2, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
     ),
@@ -100,75 +94,94 @@ def open_window(
 )
 def ask_model(
     context: dg.OpExecutionContext, window: dict[str, Any], store: StoreResource
-) -> dg.Output[dict[str, Any]]:
+) -> Iterator[dg.Output[dict[str, Any]]]:
     """Show the sources to the proposer; the answer is kept in the ledger."""
-    with _beating(store.db, store, context):
-        try:
-            kept = ask(store.db, store.settings, store.proposer, window["window_id"])
-        except StoreError as error:
-            raise _failure(error) from error
-    row = read_window(store.db, window["window_id"])
-    return dg.Output(
+    window_id = window["window_id"]
+    try:
+        kept = ask(store.db, store.settings, store.proposer, window_id)
+        row = read_window(store.db, window_id)
+    except StoreError as error:
+        if _overtaken(context, store, window_id):
+            return
+        raise failure(error) from None
+    yield dg.Output(
         window,
+        "window",
         metadata={
-            "provider": row.provider or "none",
-            "model": row.model or "none",
+            "provider": row.provider or "none asked",
+            "model": row.model or "none asked",
             "prompt": f"{row.prompt_key}, {row.prompt_revision}",
             "sources shown": len(kept.evidence),
             "sources filtered": sum(kept.filtered.values()),
             "entries shown": len(kept.shown),
             "proposals": len(kept.proposals) + len(kept.rejected),
             "answer reused": kept.reused,
-            "calls": kept.usage.calls,
+            "model calls": kept.usage.calls,
             "tokens in": kept.usage.tokens_in,
             "tokens out": kept.usage.tokens_out,
-            "seconds": round(kept.usage.seconds, 3),
+            "seconds in the model": round(kept.usage.seconds, 3),
         },
     )
 
 
-@dg.op(out=dg.Out(dict), tags={"pc/step": "validate"})
+@dg.op(out=_WINDOW, tags={"pc/step": "validate"})
 def validate(
     context: dg.OpExecutionContext, window: dict[str, Any], store: StoreResource
-) -> dict[str, Any]:
+) -> Iterator[dg.Output[dict[str, Any]]]:
     """Judge the answer before anything is written; a refused one fails its checks here."""
     window_id = window["window_id"]
     try:
         judged = judge_window(store.db, store.settings, window_id)
         if not judged.refused:
-            return window
+            yield dg.Output(
+                window,
+                "window",
+                metadata={
+                    "proposals accepted": len(judged.verdict.kept),
+                    "proposals rejected": len(judged.verdict.rejected),
+                },
+            )
+            return
         row = read_window(store.db, window_id)
-        for evaluation in reports.check_evaluations(judged, context.partition_key, row):
-            context.log_event(evaluation)
         error = refuse(store.db, store.settings, window_id, judged)
+        after = read_window(store.db, window_id)
     except StoreError as unusable:
-        raise _failure(unusable) from unusable
-    after = read_window(store.db, window_id)
+        if _overtaken(context, store, window_id):
+            return
+        raise failure(unusable) from None
+    for evaluation in reports.check_evaluations(context.partition_key, row, judged=judged):
+        context.log_event(evaluation)
     raise dg.Failure(
-        f"{error.message}. Nothing was written, the cursor stays at {row.after}; "
-        f"the window is now {after.status}",
+        f"{error.message}. Nothing was written; {reports.what_follows(after)}.",
         metadata={
             "window status": after.status,
             "attempt": after.attempt,
             "failures that count": after.counted_failures,
-            "rejected proposals": reports.rejects_table(after.rejects or []),
+            "rejected proposals": reports.rejects_table([vars(i) for i in judged.verdict.rejected]),
         },
         allow_retries=False,
     )
 
 
-@dg.op(out=dg.Out(dict), tags={"pc/step": "commit"})
+@dg.op(out=_WINDOW, tags={"pc/step": "commit"})
 def commit(
     context: dg.OpExecutionContext, window: dict[str, Any], store: StoreResource
-) -> dict[str, Any]:
+) -> Iterator[dg.Output[dict[str, Any]]]:
     """Write the memory's new revision and the cursor in one transaction."""
     window_id = window["window_id"]
     try:
-        judged = judge_window(store.db, store.settings, window_id)
-        commit_window(store.db, store.settings, window_id, run_id=context.run_id)
+        done = commit_window(store.db, store.settings, window_id, run_id=context.run_id)
     except StoreError as error:
-        raise _failure(error) from error
-    return {**window, "offenders": reports.offenders(judged)}
+        if _overtaken(context, store, window_id):
+            return
+        raise failure(error) from None
+    row = done.window
+    assert row is not None
+    yield dg.Output(
+        window,
+        "window",
+        metadata={"memory revision": row.memory_revision or 0, "cursor after": done.current_cursor},
+    )
 
 
 @dg.op(
@@ -182,16 +195,54 @@ def report(
     context: dg.OpExecutionContext, window: dict[str, Any], store: StoreResource
 ) -> Iterator[Any]:
     """Say what the window did, for its partition, its checks and the scope's memory."""
-    row = read_window(store.db, window["window_id"])
-    status = scope_status(store.db, row.scope_id)
+    try:
+        row = read_window(store.db, window["window_id"])
+        status = scope_status(store.db, row.scope_id)
+    except StoreError as error:
+        raise failure(error) from None
     yield dg.Output(None, "result", metadata=reports.window_metadata(row, status))
-    for check in CHECKS:
+    # A partitioned check that passes before its materialisation would show as missing.
+    for check, broken in reports.committed_offenders(row).items():
         yield dg.AssetCheckResult(
             asset_key=reports.MEMORY_WINDOWS,
             check_name=check,
-            **reports.check_values(check, window["offenders"][check], row, refused=False),
+            **reports.check_values(check, broken, row, refused=False),
         )
     context.log_event(materialization(status))
+
+
+def _nothing_to_do(context: dg.OpExecutionContext, why: str, window: WindowRow | None) -> None:
+    """End a run well without a result; its log and the asset's events say why.
+
+    The run had announced results of the checks, and Dagster would show them as missing from now
+    on, so those of the window as it was processed are given again.
+    """
+    context.log.info(why)
+    context.log_event(
+        dg.AssetObservation(
+            reports.MEMORY_WINDOWS, partition=context.partition_key, description=why
+        )
+    )
+    if window is not None and window.status == "processed":
+        for evaluation in reports.check_evaluations(context.partition_key, window):
+            context.log_event(evaluation)
+
+
+def _overtaken(context: dg.OpExecutionContext, store: StoreResource, window_id: str) -> bool:
+    """Whether another run has ended the window, which is no failure of this one."""
+    try:
+        window = read_window(store.db, window_id)
+    except StoreError:
+        return False
+    if window.status in OPEN or window.status in ("split", "quarantined"):
+        return False
+    _nothing_to_do(
+        context,
+        f"{context.partition_key} is {window.status}: run {window.run_id} was faster, this one "
+        "wrote nothing.",
+        window,
+    )
+    return True
 
 
 @dg.graph_asset(

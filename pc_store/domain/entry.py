@@ -161,13 +161,11 @@ def plan_changes(
             continue
         # an entry that this batch gives another text is no longer there to be equal to
         standing = [e for e in alike.get(body_digest, ()) if e.entry_id not in pending]
-        active = next(
-            (e for e in standing if e.state == "active" and e.kind == draft.kind),
-            None,
-        )
-        if active is not None:
+        equal = [e for e in standing if e.state == "active" and e.kind == draft.kind]
+        if equal:
+            active = equal[0]
             sources = _union(active.source_refs, draft.sources)
-            if extracted and sources != active.source_refs:
+            if extracted and not any(_cites(e, draft.sources) for e in equal):
                 put(
                     active.entry_id,
                     Change("revise", active, active.kind, active.text, sources, "seen again"),
@@ -185,6 +183,11 @@ def plan_changes(
 
     plan.changes = [pending[key] for key in order]
     return plan
+
+
+def _cites(entry: EntryVersion, sources: Iterable[SourceRef]) -> bool:
+    """Whether an entry has all of the evidence, or no room for more."""
+    return _union(entry.source_refs, sources) == entry.source_refs
 
 
 def _retired(alike: Sequence[EntryVersion], kind: str) -> bool:

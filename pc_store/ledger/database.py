@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from pc_store.errors import InvalidInput, StoreBusy, StoreUnavailable
 
 _BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
+_NOT_OURS = ("file is not a database", "database disk image is malformed")
 
 
 class Database:
@@ -110,6 +111,8 @@ def _reported() -> Iterator[None]:
     except DBAPIError as error:
         if error.connection_invalidated:
             raise StoreUnavailable("the connection to the ledger was lost") from error
+        if str(error.orig) in _NOT_OURS:
+            raise StoreUnavailable(f"the ledger cannot be used: {_first_line(error)}") from error
         raise
 
 

@@ -153,37 +153,19 @@ def at(
     return [_row(row) for row in conn.execute(query.order_by(manifest_spans.c.entry_id))]
 
 
-def changed_since(
-    conn: sa.Connection, scope_id: str, revision: int
-) -> tuple[set[str], list[EntryRow]]:
-    """What happened to the active set after a revision.
-
-    Returns:
-        The version ids active at that revision and not at the head, and the rows active at
-        the head and not at that revision, by entry id.
-    """
-    gone = sa.select(manifest_spans.c.entry_version_id).where(
-        manifest_spans.c.scope_id == scope_id,
-        manifest_spans.c.from_revision <= revision,
-        manifest_spans.c.to_revision > revision,
-        manifest_spans.c.state == "active",
-    )
-    come = _ROW.where(
-        manifest_spans.c.scope_id == scope_id,
-        manifest_spans.c.from_revision > revision,
-        _CURRENT,
-        manifest_spans.c.state == "active",
-    ).order_by(manifest_spans.c.entry_id)
-    before = set(conn.execute(gone).scalars())
-    after = [_row(row) for row in conn.execute(come)]
-    kept = before & {row.version.entry_version_id for row in after}
-    return before - kept, [row for row in after if row.version.entry_version_id not in kept]
-
-
 def history(conn: sa.Connection, scope_id: str, entry_id: str) -> list[EntryRow]:
     """Every version of an entry, oldest first, in its last state. Raises NotFound."""
+    # a version that another one followed was active to the end: only active entries are revised
     query = (
-        sa.select(entry_versions, sa.literal("active").label("state"))
+        sa.select(entry_versions, sa.func.coalesce(manifest_spans.c.state, "active").label("state"))
+        .outerjoin(
+            manifest_spans,
+            sa.and_(
+                manifest_spans.c.scope_id == entry_versions.c.scope_id,
+                manifest_spans.c.entry_version_id == entry_versions.c.entry_version_id,
+                _CURRENT,
+            ),
+        )
         .where(entry_versions.c.scope_id == scope_id, entry_versions.c.entry_id == entry_id)
         .order_by(entry_versions.c.version)
     )
@@ -342,7 +324,12 @@ def active_terms(conn: sa.Connection, scope_id: str, tokeniser: str) -> list[Ter
 def changed_terms(
     conn: sa.Connection, scope_id: str, revision: int, tokeniser: str
 ) -> tuple[set[str], list[TermsRow]]:
-    """What happened to the active set after a revision, as `changed_since`, as search reads it."""
+    """What happened to the active set after a revision, as search reads it.
+
+    Returns:
+        The version ids active at that revision and not at the head, and the rows active at
+        the head and not at that revision, by entry id.
+    """
     gone = sa.select(manifest_spans.c.entry_version_id).where(
         manifest_spans.c.scope_id == scope_id,
         manifest_spans.c.from_revision <= revision,

@@ -1,6 +1,7 @@
 """Windows: every one ever cut, the drafts of those at work, and who is alive to work on them."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -244,7 +245,8 @@ def beat(conn: sa.Connection, run_id: str, *, now_us: int) -> None:
         sa.update(heartbeats).where(heartbeats.c.run_id == run_id).values(beat_at=now_us)
     )
     if changed.rowcount == 0:
-        conn.execute(sa.insert(heartbeats).values(run_id=run_id, beat_at=now_us))
+        with suppress(IntegrityError), conn.begin_nested():  # another thread may be first
+            conn.execute(sa.insert(heartbeats).values(run_id=run_id, beat_at=now_us))
 
 
 def last_beats(conn: sa.Connection, run_ids: list[str]) -> dict[str, int]:

@@ -114,9 +114,10 @@ def _readable(text: str) -> str:
 
 def _unit(vectors: Vectors) -> Vectors:
     """Rows scaled to unit length; one without a direction becomes the first axis."""
-    vectors = np.where(np.isfinite(vectors), vectors, np.float32(0))
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = np.where(np.isfinite(vectors), vectors, np.float32(0)).astype(np.float32)
+    norms: Vectors = np.linalg.norm(vectors, axis=1, keepdims=True)
     blank = norms[:, 0] < _NORM_MIN
     vectors[blank, 0] = 1
     norms[blank] = 1
-    return (vectors / norms).astype(np.float32)
+    unit: Vectors = (vectors / norms).astype(np.float32)
+    return unit

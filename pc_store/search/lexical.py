@@ -16,8 +16,9 @@ from pc_store.search.ranking import Postings, Ranking, postings_of, rank
 from pc_store.search.shards import Shard, row_terms
 from pc_store.search.tokens import Unit
 
-SMALL_SCOPE = 200
-"""A scope with fewer active entries gets no shard: its rows are read as fast as its shard."""
+SMALL_SCOPE = 500
+"""A scope with fewer active entries gets no shard: reading its rows (1 ms CPU per 100) costs no
+more than opening and asking one. Measured by benchmarks/bench_search.py."""
 TAIL_ROWS = 500
 TAIL_SHARE = 0.05
 """A shard is replaced when more entries than both of these changed since it was built."""

@@ -145,14 +145,15 @@ def _fold(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _simplified() -> tuple[re.Pattern[str], dict[str, str]]:
-    """Traditional to simplified, one character for one, from OpenCC's `t2s` (4,500 pairs).
+    """Traditional to simplified, one character for one, from OpenCC's `t2s` (3,800 pairs).
 
     Single characters, not phrases: a query must fold like the text it is part of, whatever
     stands around it. Loaded with the first text that is not ASCII (20 ms).
     """
     from opencc import OpenCC
 
-    ranges = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0x20000, 0x2A6DF))
+    # Not beyond U+FFFF: those few rare forms would make the pattern a hundred times slower.
+    ranges = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF))
     characters = [chr(code) for first, last in ranges for code in range(first, last + 1)]
     # a line feed between them keeps OpenCC from seeing a phrase
     folded = OpenCC("t2s").convert("\n".join(characters)).split("\n")
@@ -226,15 +227,26 @@ def _stem(word: str) -> str:
 def _asked(folded: str) -> Iterator[Unit]:
     """The units of unquoted query text, without function words."""
     for match in _RUN.finditer(folded):
-        if match.lastgroup == "han":
+        if match.lastgroup == "word":
+            unit = _asked_word(match[0])
+            if unit.strong or unit.weak:
+                yield unit
+        elif match.lastgroup == "han":
             yield from _asked_han(match[0])
-            continue
-        unit = next(_units(match[0]))
-        stops = function_words.ENGLISH if match.lastgroup == "word" else function_words.JAPANESE
-        if unit.strong and not function_words.is_one(match[0]):
-            kept = tuple(term for term in unit.strong if term not in stops)
-            if kept or unit.weak:
-                yield Unit(kept, unit.weak)
+        else:
+            pairs = _pairs(match[0]) or (match[0],)
+            kept = tuple(pair for pair in pairs if pair not in function_words.JAPANESE)
+            if kept:
+                yield Unit(kept)
+
+
+@lru_cache(maxsize=8_192)
+def _asked_word(compound: str) -> Unit:
+    if function_words.is_one(compound):
+        return Unit(())
+    unit = _word(compound)
+    kept = tuple(term for term in unit.strong if term not in function_words.ENGLISH)
+    return Unit(kept, unit.weak)
 
 
 def _asked_han(run: str) -> Iterator[Unit]:
@@ -243,6 +255,9 @@ def _asked_han(run: str) -> Iterator[Unit]:
     Nothing in Chinese marks where a phrase ends, so a pair across its border stays a term: if
     the cut was wrong (许可 in 许可以后) the right pair is still asked for.
     """
+    if function_words.CHINESE.isdisjoint(run) and not function_words.CHINESE_PHRASE.search(run):
+        yield _han(run)
+        return
     spans = [match.span() for match in function_words.CHINESE_PHRASE.finditer(run)]
     inside = {at for start, end in spans for at in range(start, end)}
     across: list[str] = []

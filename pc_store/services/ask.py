@@ -18,13 +18,14 @@ from pc_store.domain.proposal import (
 from pc_store.domain.refs import SourceRef
 from pc_store.domain.source import Source, ineligible
 from pc_store.domain.text import digest
+from pc_store.domain.window import OPEN
 from pc_store.errors import ModelAnsweredBadly, ModelError
 from pc_store.ledger import sources, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
 from pc_store.llm.asking import propose_all
 from pc_store.services import find, recover
-from pc_store.services.begin import lock_open
+from pc_store.services.begin import lock_open, refuse_ended
 from pc_store.services.clock import now_us as clock
 from pc_store.services.instruct import MEMORY_EXTRACT, Prompt, prompt_in_force
 from pc_store.settings import Settings
@@ -40,6 +41,7 @@ class KeptAnswer:
         rejected: proposals that the provider's edge could not accept.
         fault: why nothing could be read from the answer; None when it could.
         filtered: positions passed over, by reason.
+        prompt_revision: of the scope's own prompt that was sent; None for the packaged one.
     """
 
     proposals: tuple[Proposal, ...]
@@ -50,6 +52,7 @@ class KeptAnswer:
     fault: str | None
     filtered: Mapping[str, int]
     asked: bool
+    prompt_revision: int | None = None
     reused: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -65,6 +68,7 @@ class KeptAnswer:
             "fault": self.fault,
             "filtered": dict(self.filtered),
             "asked": self.asked,
+            "prompt_revision": self.prompt_revision,
         }
 
     @classmethod
@@ -82,6 +86,7 @@ class KeptAnswer:
             fault=kept["fault"],
             filtered=kept["filtered"],
             asked=kept["asked"],
+            prompt_revision=kept["prompt_revision"],
             reused=reused,
         )
 
@@ -119,10 +124,14 @@ def ask(db: Database, settings: Settings, proposer: Proposer, window_id: str) ->
         raise
     now = clock()
     with db.write() as conn:
-        windows.put_draft(conn, window_id, basis=basis, answer=answer.to_json(), now_us=now)
+        # Locked, because another run of the same window may keep its answer at the same moment.
+        window = windows.get(conn, window_id, lock=True)
         if answer.asked:
             windows.update(conn, window_id, answered_at=now)
             recover.add_usage(conn, window_id, answer.usage)
+        if window.status in OPEN:
+            windows.put_draft(conn, window_id, basis=basis, answer=answer.to_json(), now_us=now)
+    refuse_ended(window)
     return answer
 
 
@@ -180,6 +189,7 @@ def _asked(
         fault=fault,
         filtered=filtered,
         asked=True,
+        prompt_revision=prompt.ref.revision if prompt.ref else None,
     )
 
 

@@ -5,16 +5,17 @@ The same functions are asset checks in Dagster and `pc audit` in the shell.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
 from pc_store.domain.entry import content_hash
-from pc_store.domain.refs import ArtifactRef, SourceRef
+from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef, SourceRef
 from pc_store.domain.text import digest
-from pc_store.ledger import entries, scopes
+from pc_store.ledger import scopes
 from pc_store.ledger.database import Database
 from pc_store.ledger.schema import (
+    artifacts,
     cursors,
     entry_versions,
     lineage,
@@ -164,7 +165,7 @@ def _uncited(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[dic
 def _unresolved(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[dict[str, Any]]:
     offenders: list[dict[str, Any]] = []
     cited: dict[str, dict[SourceRef, str]] = {}
-    for row in conn.execute(_current(scope_id)):
+    for row in conn.execute(_versions(scope_id)):
         for pair in row.source_refs:
             cited.setdefault(row.scope_id, {})[SourceRef(*pair)] = row.entry_id
     query = sa.select(lineage.c.scope_id, lineage.c.ref).where(lineage.c.kind == "source")
@@ -190,7 +191,7 @@ def _unresolved(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[
 def _tampered(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[dict[str, Any]]:
     return [
         {"scope_id": row.scope_id, "entry_id": row.entry_id, "version": row.version}
-        for row in conn.execute(_current(scope_id))
+        for row in conn.execute(_versions(scope_id))
         if digest(row.text) != row.text_digest
         or content_hash(
             row.kind,
@@ -203,32 +204,55 @@ def _tampered(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[di
 
 
 def _head_differs(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[dict[str, Any]]:
-    """Replay every change of a memory and compare the outcome with its current spans."""
+    """Replay every change of a memory and compare the outcome with its spans and its head."""
     offenders: list[dict[str, Any]] = []
     query = sa.select(memory_changes).order_by(
         memory_changes.c.scope_id, memory_changes.c.revision, memory_changes.c.entry_id
     )
-    replayed: dict[tuple[str, str], tuple[str | None, str]] = {}
+    replayed: dict[tuple[str, str], list[_Span]] = {}
     last: dict[str, int] = {}
     for row in conn.execute(_scoped(query, memory_changes, scope_id)):
-        key = row.scope_id, row.entry_id
+        spans = replayed.setdefault((row.scope_id, row.entry_id), [])
+        if spans:
+            spans[-1] = spans[-1]._replace(to_revision=row.revision)
         if row.op == "deactivate":
-            replayed[key] = (row.from_version_id, "inactive")
+            spans.append(_Span(row.revision, None, row.from_version_id, "inactive"))
         else:
-            replayed[key] = (row.to_version_id, "active")
+            spans.append(_Span(row.revision, None, row.to_version_id, "active"))
         last[row.scope_id] = row.revision
-    spans: dict[tuple[str, str], tuple[str | None, str]] = {}
-    for row in conn.execute(_current(scope_id)):
-        spans[row.scope_id, row.entry_id] = (row.entry_version_id, row.state)
-    for scope, entry in sorted(set(replayed) ^ set(spans)):
-        offenders.append({"scope_id": scope, "entry_id": entry, "reason": "in one of the two"})
-    for key in sorted(set(replayed) & set(spans)):
-        if replayed[key] != spans[key]:
-            offenders.append({"scope_id": key[0], "entry_id": key[1], "reason": "differs"})
-    for scope, revision in sorted(last.items()):
-        if entries.head(conn, scope) != revision:
-            offenders.append({"scope_id": scope, "entry_id": None, "reason": "head"})
+    query = sa.select(manifest_spans).order_by(
+        manifest_spans.c.scope_id, manifest_spans.c.entry_id, manifest_spans.c.from_revision
+    )
+    held: dict[tuple[str, str], list[_Span]] = {}
+    for row in conn.execute(_scoped(query, manifest_spans, scope_id)):
+        held.setdefault((row.scope_id, row.entry_id), []).append(
+            _Span(row.from_revision, row.to_revision, row.entry_version_id, row.state)
+        )
+    for scope, entry in sorted(set(replayed) | set(held)):
+        if replayed.get((scope, entry)) != held.get((scope, entry)):
+            offenders.append({"scope_id": scope, "entry_id": entry, "reason": "manifest"})
+    heads = sa.select(artifacts.c.scope_id, artifacts.c.head).where(
+        artifacts.c.family == MEMORY_FAMILY, artifacts.c.artifact_id == MEMORY_ID
+    )
+    for row in conn.execute(_scoped(heads, artifacts, scope_id).order_by(artifacts.c.scope_id)):
+        if row.head != last.get(row.scope_id, 0):
+            offenders.append({"scope_id": row.scope_id, "entry_id": None, "reason": "head"})
     return offenders
+
+
+class _Span(NamedTuple):
+    from_revision: int
+    to_revision: int | None
+    entry_version_id: str | None
+    state: str
+
+
+def _versions(scope_id: str | None) -> sa.Select[Any]:
+    """Every version ever written: any of them can be read by a citation."""
+    query = sa.select(entry_versions).order_by(
+        entry_versions.c.scope_id, entry_versions.c.entry_id, entry_versions.c.version
+    )
+    return _scoped(query, entry_versions, scope_id)
 
 
 def _current(scope_id: str | None) -> sa.Select[Any]:
@@ -299,7 +323,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "head_equals_manifest",
-        "Replaying all changes of a memory gives its current manifest.",
+        "Replaying all changes of a memory gives its manifest at every revision.",
         "memory",
         True,
         _head_differs,

@@ -153,12 +153,17 @@ def lock_open(conn: sa.Connection, window_id: str) -> WindowRow:
         CursorConflict: another run has ended it.
     """
     window = windows.get(conn, window_id, lock=True)
+    refuse_ended(window)
+    return window
+
+
+def refuse_ended(window: WindowRow) -> None:
+    """Raise CursorConflict when a window is not to be worked on any more."""
     if window.status not in OPEN:
         raise CursorConflict(
             f"window ({window.after}, {window.through}] is {window.status} already: "
             "another run ended it, nothing was written"
         )
-    return window
 
 
 @contextmanager

@@ -9,11 +9,11 @@ from typing import Literal
 import sqlalchemy as sa
 
 from pc_store.domain.proposal import Proposer, Rejected
-from pc_store.domain.refs import ArtifactRef
+from pc_store.domain.refs import PROMPT_FAMILY, ArtifactRef
 from pc_store.domain.verdict import CHECKS, Check, Verdict, judge
 from pc_store.domain.window import WindowKey
 from pc_store.errors import ModelAnsweredBadly, StoreError, WindowRefused
-from pc_store.ledger import artifacts, cursors, entries, quarantines, sources, windows
+from pc_store.ledger import cursors, entries, quarantines, sources, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
 from pc_store.services import recover
@@ -70,8 +70,6 @@ def refuse(db: Database, settings: Settings, window_id: str, judged: Judged) -> 
     error = ModelAnsweredBadly(
         f"the answer was refused: {told}{more}", rejected=tuple(faults), readable=True
     )
-    with db.write() as conn:
-        windows.update(conn, window_id, rejects=[vars(item) for item in faults])
     recover.record_failure(db, settings, window_id, error)
     return error
 
@@ -231,8 +229,7 @@ def _commit(db: Database, settings: Settings, window_id: str, run_id: str) -> Pr
         judged = _judged(settings, window, kept)
         if judged.refused:
             raise WindowRefused("the answer kept for this window breaks a rule")
-        prompt = artifacts.head(conn, scope_id, "prompt", MEMORY_EXTRACT)
-        custom = window.prompt_revision == f"scope revision {prompt}"
+        own = kept.prompt_revision
         done = commit_drafts(
             conn,
             scope_id,
@@ -242,7 +239,7 @@ def _commit(db: Database, settings: Settings, window_id: str, run_id: str) -> Pr
             shown=kept.shown,
             window_id=window_id,
             lineage_sources=list(kept.evidence.values()),
-            lineage_artifacts=[ArtifactRef("prompt", MEMORY_EXTRACT, prompt)] if custom else [],
+            lineage_artifacts=[ArtifactRef(PROMPT_FAMILY, MEMORY_EXTRACT, own)] if own else [],
         )
         if window.kind == "live":
             cursors.advance(

@@ -26,7 +26,7 @@ RANK_CONSTANT = 60
 
 RELEVANT_TEXTS_MAX = 100
 RELEVANT_CHARS_MAX = 12_000
-RELEVANT_TERMS_MAX = 512
+RELEVANT_TERMS_MAX = 256
 """How much of a window's texts is looked at to choose the entries shown beside it."""
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ def relevant(
 
     All of them by entry id if there are at most `limit`; otherwise at most `limit` that share
     a term with the texts, best first. Of the texts, the first 12,000 characters count, shared
-    out evenly, and of those the 512 terms that most texts have.
+    out evenly, and of those the 256 terms that most texts have.
 
     Raises:
         NotFound: no such scope.

@@ -29,23 +29,27 @@ def next_window(
     Raises:
         NotFound: no such scope.
     """
-    cursor = cursors.get(conn, scope_id, consumer)
-    existing = windows.open_live(conn, scope_id, consumer)
-    if existing is not None and existing.after == cursor.position:
-        return existing
-    if existing is not None:
-        windows.supersede(conn, scope_id, consumer, cursor=cursor.position, now_us=now_us)
-    high = sources.high_watermark(conn, scope_id)
-    limit = min(settings.source_window_limit, cursor.window_limit or settings.source_window_limit)
-    end = rules.end_of_window(cursor.position, high, limit)
-    if end <= cursor.position:
-        return None
-    sizes = sources.sizes(conn, scope_id, after=cursor.position, through=end)
-    end = rules.fitting_end(cursor.position, sizes, settings.prompt_token_budget)
-    window = insert_window(
-        conn, scope_id, consumer, after=cursor.position, through=end, high=high, now_us=now_us
-    )
-    return window or windows.open_live(conn, scope_id, consumer)
+    while True:
+        cursor = cursors.get(conn, scope_id, consumer)
+        existing = windows.open_live(conn, scope_id, consumer)
+        if existing is not None and existing.after == cursor.position:
+            return existing
+        if existing is not None:
+            windows.supersede(conn, scope_id, consumer, cursor=cursor.position, now_us=now_us)
+        high = sources.high_watermark(conn, scope_id)
+        limit = cursor.window_limit or settings.source_window_limit
+        end = rules.end_of_window(cursor.position, high, min(settings.source_window_limit, limit))
+        if end <= cursor.position:
+            return None
+        sizes = sources.sizes(conn, scope_id, after=cursor.position, through=end)
+        end = rules.fitting_end(cursor.position, sizes, settings.prompt_token_budget)
+        window = insert_window(
+            conn, scope_id, consumer, after=cursor.position, through=end, high=high, now_us=now_us
+        )
+        # On Postgres a commit may have landed since the cursor was read; then it is read again.
+        unmoved = cursors.get(conn, scope_id, consumer).position == cursor.position
+        if window is not None and unmoved:
+            return window
 
 
 def insert_window(

@@ -46,6 +46,8 @@ def record_failure(
             return windows.get(conn, window_id)
         if isinstance(error, Conflict | ModelError):
             windows.drop_draft(conn, window_id)
+        if isinstance(error, ModelAnsweredBadly):
+            windows.update(conn, window_id, rejects=[vars(item) for item in error.rejected])
         counted = window.counted_failures + (isinstance(error, ModelError) and error.counts)
         first = window.first_failed_at or now
         windows.update(conn, window_id, error=said, counted_failures=counted, first_failed_at=first)

@@ -46,14 +46,14 @@ def remember(
     """Add an entry. A text and kind already active adds nothing, and the entry is None.
 
     Raises:
-        InvalidInput: a value breaks a rule, or the text contains a credential.
+        InvalidInput: a value breaks a rule, or text or reason contain a credential.
         NotFound: no such scope; or a revision is expected of a memory that has none.
         RevisionConflict: the memory is not at the expected revision.
     """
     draft = Draft(
         "add", rules.entry_kind(kind), rules.entry_text(text), reason=rules.reason(reason)
     )
-    _refuse_secret(draft.text, refuse_secrets)
+    _refuse_secret(draft, refuse_secrets)
     with db.write() as conn:
         head = lock_memory(conn, scope_id)
         if expected_revision is not None and expected_revision != head:
@@ -81,7 +81,7 @@ def revise(
         NotFound: the citation names nothing.
         RevisionConflict: the memory moved since the citation, by this entry or another.
         EntryInactive: the entry is retired.
-        InvalidInput: a value breaks a rule, or the text contains a credential.
+        InvalidInput: a value breaks a rule, or text or reason contain a credential.
     """
     with db.write() as conn:
         row = _cited(conn, scope_id, citation)
@@ -96,7 +96,7 @@ def revise(
             entry_id=citation.entry_id,
             reason=rules.reason(reason),
         )
-        _refuse_secret(draft.text, refuse_secrets)
+        _refuse_secret(draft, refuse_secrets)
         done = commit_drafts(conn, scope_id, [draft], origin="explicit", now_us=now_us)
         return _written(conn, scope_id, done, citation.entry_id)
 
@@ -303,6 +303,8 @@ def _written(
     return Written(done.memory, Cited(_citation(done.revision, entry), entry))
 
 
-def _refuse_secret(body: str, refuse: bool) -> None:
-    if refuse and (kind := find_secret(body)):
-        raise InvalidInput("text", f"contains a {kind}", code="secret_detected")
+def _refuse_secret(draft: Draft, refuse: bool) -> None:
+    if refuse:
+        for field, body in (("text", draft.text), ("reason", draft.reason or "")):
+            if kind := find_secret(body):
+                raise InvalidInput(field, f"contains a {kind}", code="secret_detected")

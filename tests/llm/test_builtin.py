@@ -45,6 +45,57 @@ NOISE = [
     "You could try a short walk after lunch.",
 ]
 
+# An entry, and a later sentence that changes what it says.
+REVISIONS = """\
+amount: 金额以整数分存储。|金额转换改用 Decimal，仍然以整数分存储。
+Retry at most 3 times, then fail the job.|Retries are now limited to 5 before the job fails.
+Releases happen weekly on Tuesday.|From next month we release on Thursday instead of Tuesday.
+The nightly job runs at midnight.|The nightly job now runs at 02:30 Berlin time instead of midnight.
+User prefers short answers.|I prefer longer answers with examples from now on.
+默认超时 5 秒。|默认超时由 5 秒改为 30 秒。
+消息队列用 RabbitMQ。|消息队列换成 Kafka。
+上传文件不能超过 20MB。|上传上限调整为 50MB。
+Staging DB is read only after 18:00.|The staging database is no longer read only in the evening.
+用户住在北京。|我去年搬到成都了，在高新区上班。
+Order amounts are stored as integer cents.|Order amounts are now stored as Decimal strings instead of integer cents.
+分页每页 50 条。|分页改为每页 100 条。
+Line length limit is 80.|Line length limit is now 100.
+导入错误要包含 CSV 原始行号。|导入错误除了原始行号，还要包含列名。
+We use MySQL for the ledger.|We switched the ledger from MySQL to Postgres.
+My weight is 82 kilos.|My weight is now 78 kilos.
+短期会话保留 7 天。|短期会话保留时间改成 14 天。
+Support hours are 8 to 18 CET.|Support hours are 7 to 20 CET, weekdays only.
+Passwords are hashed with bcrypt.|Passwords: argon2id, never bcrypt.
+Backups run daily.|Backups must run every six hours.
+"""
+# An entry, and a sentence that says something else of the same subject.
+NEIGHBOURS = """\
+amount: 金额以整数分存储。|金额转换使用 Decimal，避免二进制浮点误差。
+amount: 金额以整数分存储。|导入错误要包含 CSV 原始行号。
+Order amounts are stored as integer cents.|Order identifiers are opaque strings.
+Order amounts are stored as integer cents.|Order amounts must never be negative.
+Order amounts are stored as integer cents.|Orders are archived after 90 days.
+Retry at most 3 times, then fail the job.|Failed jobs are kept for 30 days.
+The nightly job runs at midnight.|The nightly backup is encrypted.
+User prefers short answers.|User prefers pytest over unittest.
+I love jazz and old vinyl records.|I love hiking and taking photos of birds.
+默认超时 5 秒。|默认重试 3 次。
+消息队列用 RabbitMQ。|消息体最大 256KB。
+上传文件不能超过 20MB。|上传文件必须扫描病毒。
+测试库每周一凌晨重置。|测试库账号由王工保管。
+分页每页 50 条。|导出每次最多 5000 条。
+The customer number has a check digit in the last position.|The customer number is never reused.
+Import errors must include the original CSV row number.|Import errors are written to a separate file.
+Postgres is the ledger database.|Redis is the cache.
+我喜欢画画和弹钢琴。|我喜欢看科幻小说。
+我对花生过敏。|我男朋友对海鲜过敏。
+Sam prefers tabs.|Sam works in Leeds.
+Access to the audit log is restricted to compliance.|The audit log is kept for seven years.
+客户编号最后一位是校验位。|客户编号不区分大小写。
+Every PR needs two reviewers.|Every PR needs a changelog entry.
+短期会话保留 7 天。|长期记忆默认不展示。
+"""
+
 
 def source(content, number=1):
     return Evidence(f"source:{number}", "content", f"s{number}", content)
@@ -113,6 +164,21 @@ def test_another_rule_on_the_same_subject_does_not_revise():
     assert [proposal.intent for proposal in proposals] == ["add", "add"]
 
 
+def revised(pairs):
+    """For each pair, whether the sentence is proposed as a revision of the entry."""
+    split = [line.split("|") for line in pairs.splitlines()]
+    answers = [propose(text, entries=[ShownEntry("e", "fact", shown)]) for shown, text in split]
+    return [any(one.entry_id == "e" for one in proposals) for proposals in answers]
+
+
+def test_no_neighbouring_rule_is_overwritten():
+    assert not any(revised(NEIGHBOURS))
+
+
+def test_most_changes_of_a_rule_are_seen_as_revisions():
+    assert sum(revised(REVISIONS)) >= 14
+
+
 def test_a_shown_entry_said_again_is_an_addition_of_the_same_text_and_kind():
     entries = [ShownEntry("e1", "policy", "订单金额以整数分存储。")]
     (proposal,) = propose("订单金额以整数分存储。", entries=entries)
@@ -175,8 +241,9 @@ def test_every_proposal_is_verbatim_cites_its_source_and_keeps_the_rules(content
     proposals = propose(*contents, entries=entries)
     by_id = {f"source:{number}": content for number, content in enumerate(contents, 1)}
     for proposal in proposals:
-        assert proposal.evidence_ids
-        assert all(proposal.text in by_id[cited] for cited in proposal.evidence_ids)
+        assert proposal.text in by_id[proposal.evidence_ids[0]]
+        bare = proposal.text.rstrip(".。!！ ").casefold()
+        assert all(bare in by_id[cited].casefold() for cited in proposal.evidence_ids)
         assert proposal.kind in KINDS
         assert len(proposal.text.encode()) <= 8192
         assert 0 < len(proposal.reason) <= 512
@@ -201,5 +268,5 @@ def test_the_shipped_weights_are_those_a_retrain_gives():
 @pytest.mark.skipif(not Path(HELD_OUT).is_file(), reason="the held-out sentences are not here")
 def test_quality_on_sentences_never_trained_on_stays_above_the_floor():
     quality = measure(train_builtin.read_labelled(HELD_OUT))["all"]
-    assert quality.precision >= 0.85
-    assert quality.recall >= 0.84
+    assert quality.precision >= 0.88
+    assert quality.recall >= 0.86

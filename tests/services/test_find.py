@@ -353,7 +353,7 @@ def test_relevant_is_everything_in_order_while_that_fits(db, index):
 
 
 def test_relevant_is_the_best_when_there_are_more(db, index):
-    write_many(db, [f"filler {n}" for n in range(300)] + [AMOUNT, "amounts in cents", "价格"])
+    write_many(db, [f"filler {n}" for n in range(600)] + [AMOUNT, "amounts in cents", "价格"])
     sources = ["we changed the amount field", "订单金额 is in cents now", "how about the weather"]
     shown = find.relevant(db, index, SCOPE, sources, limit=5)
     assert {entry.text for entry in shown} == {AMOUNT, "amounts in cents"}

@@ -1,0 +1,219 @@
+"""Take the pictures of `docs/img`: a real `dagster dev`, its UI in headless Chromium.
+
+    python tests/browser/shots.py docs/img [--only lineage partitions …]
+
+Five scopes get the example log of 35 sources each through their landing folders. With a window
+limit of 5 that is a backlog of 5 × 7 windows, which the sensors find and drain; then one more
+window is answered by a model (the tests' stub) that cites evidence it was never shown.
+Takes about three minutes. Needs Chromium at PC_CHROMIUM, by default /usr/bin/chromium.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "pipelines")]
+
+from dagster_process import ROOT, DagsterProcess
+from model_stub import ModelStub, adding
+from playwright.sync_api import Page, sync_playwright
+
+from pc_store.ledger.database import open_database
+from pc_store.services.administer import create_scope
+from pc_store.services.clock import now_us
+
+SCOPES = ("orders-importer", "billing", "support-bot", "search-team", "物流项目")
+SOURCES = 35
+MOST_BYTES = 400_000
+SIZE = {"width": 1600, "height": 1000}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("out_dir", type=Path)
+    parser.add_argument("--only", nargs="*", default=list(SHOTS), choices=list(SHOTS))
+    parser.add_argument("--home", type=Path, help="keep the instance here, and use it again")
+    chosen = parser.parse_args()
+    chosen.out_dir.mkdir(parents=True, exist_ok=True)
+    home = chosen.home or Path(tempfile.mkdtemp(prefix="pc-shots-"))
+    try:
+        with prepared(home) as (dagster, rejected_run), browser() as page:
+            for name in chosen.only:
+                SHOTS[name](page, dagster, rejected_run)
+                path = chosen.out_dir / f"{name}.png"
+                page.wait_for_timeout(700)  # animations of the UI
+                page.screenshot(path=path)
+                shrink(path)
+                print(f"{path}  {path.stat().st_size // 1000} kB", flush=True)
+    finally:
+        if chosen.home is None:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def prepared(home: Path) -> Iterator[tuple[DagsterProcess, str]]:
+    """A running instance with a drained backlog, and the id of a run that was rejected."""
+    env = {
+        "PC_SOURCE_WINDOW_LIMIT": "5",
+        "PC_MEMORY_SCHEDULE_SECONDS": "5",
+        "PC_RETRY_BASE_S": "3600",
+    }
+    done = home / "prepared.json"
+    if done.exists():
+        dagster = DagsterProcess(home, env={**env, "PC_MEMORY_SCHEDULE_SECONDS": ""})
+        del dagster.env["PC_MEMORY_SCHEDULE_SECONDS"]
+        with dagster:
+            yield dagster, json.loads(done.read_text())
+            dagster.stop()
+        return
+    fill(home)
+    with DagsterProcess(home, env=env) as dagster:
+        dagster.wait_for(
+            lambda: len(dagster.partitions("memory_windows")["materialized"]) == 35
+            and not dagster.unfinished(),
+            "35 windows",
+            within_s=240,
+        )
+        dagster.stop()
+    with ModelStub() as stub:
+        stub.always(
+            adding(
+                ("Totals are compared with the ledger every night.", "e1"),
+                ("Refunds above 500 EUR need a second approval.", "e99"),
+            )
+        )
+        more = ("The nightly export moved to 02:30.", "Refunds above 500 EUR need approval.")
+        land(home, "billing", "2026-09-05.jsonl", [*more, "Thanks, that is all for today."])
+        with DagsterProcess(home, env={**env, **stub.env()}) as dagster:
+            dagster.wait_for(
+                lambda: dagster.runs(statuses=["FAILURE"]), "the rejected run", within_s=120
+            )
+            dagster.wait_for(lambda: not dagster.unfinished(), "the runs to end")
+            run_id = dagster.runs(statuses=["FAILURE"])[0]["runId"]
+            done.write_text(json.dumps(run_id))
+            yield dagster, run_id
+            dagster.stop()
+
+
+def fill(home: Path) -> None:
+    """Make the scopes, and give each 35 sources of the example log, over several days."""
+    db = open_database(f"sqlite:///{home / 'ledger.db'}")
+    for scope in SCOPES:
+        create_scope(db, scope, now_us=now_us())
+    db.close()
+    lines = [
+        json.loads(line)
+        for path in sorted((ROOT / "examples" / "orders").glob("*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    for number, scope in enumerate(SCOPES):
+        mine = [lines[(number * 9 + place) % len(lines)] for place in range(SOURCES)]
+        for day in range(3):
+            said = [source["content"] for source in mine[day * 12 : (day + 1) * 12]]
+            land(home, scope, f"2026-09-0{day + 1}.jsonl", said)
+
+
+def land(home: Path, scope: str, name: str, contents: list[str]) -> None:
+    """Put a file into a scope's landing folder."""
+    from pc_store.domain.scope import partition_key
+
+    path = home / "landing" / partition_key(scope) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sources = [
+        {"source_id": f"{name}#{number}", "content": content}
+        for number, content in enumerate(contents, start=1)
+    ]
+    path.write_text("".join(json.dumps(source, ensure_ascii=False) + "\n" for source in sources))
+    old = time.time() - 60
+    os.utime(path, (old, old))
+
+
+@contextmanager
+def browser() -> Iterator[Page]:
+    """A page of a headless Chromium, in English and light colours."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=os.environ.get("PC_CHROMIUM", "/usr/bin/chromium"),
+            args=["--no-sandbox", "--force-color-profile=srgb"],
+        )
+        context = chromium.new_context(viewport=SIZE, locale="en-US", color_scheme="light")
+        context.set_default_timeout(45_000)
+        yield context.new_page()
+        chromium.close()
+
+
+def lineage(page: Page, dagster: DagsterProcess, _: str) -> None:
+    groups = ",".join(f"pc_pipelines@__repository__:{name}" for name in ("sources", "memory"))
+    page.goto(f"{dagster.url}/asset-groups?expanded={groups}")
+    page.get_by_text("source_log").first.wait_for()
+    page.wait_for_timeout(4_000)
+
+
+def partitions(page: Page, dagster: DagsterProcess, _: str) -> None:
+    page.goto(f"{dagster.url}/assets/memory_windows?view=partitions&partition=billing%4000000011-00000015")
+    page.get_by_text("billing@00000011-00000015").first.wait_for()
+    page.wait_for_timeout(3_000)
+
+
+def rejected_run(page: Page, dagster: DagsterProcess, run_id: str) -> None:
+    page.goto(f"{dagster.url}/runs/{run_id}")
+    page.get_by_text("validate").first.wait_for()
+    page.wait_for_timeout(4_000)
+
+
+def checks(page: Page, dagster: DagsterProcess, _: str) -> None:
+    page.goto(f"{dagster.url}/assets/memory_windows?view=checks&checkDetail=evidence_ids_resolve")
+    page.get_by_text("evidence_ids_resolve").first.wait_for()
+    page.wait_for_timeout(3_000)
+
+
+def source_log_checks(page: Page, dagster: DagsterProcess, _: str) -> None:
+    run = dagster.launch("integrity_audit")
+    dagster.wait_for(lambda: dagster.runs(runIds=[run])[0]["status"] == "SUCCESS", "the audit")
+    page.goto(f"{dagster.url}/assets/source_log?view=checks&checkDetail=no_quarantined_sources")
+    page.get_by_text("no_quarantined_sources").first.wait_for()
+    page.wait_for_timeout(3_000)
+
+
+def plots(page: Page, dagster: DagsterProcess, _: str) -> None:
+    page.goto(f"{dagster.url}/assets/memory_windows?view=overview")
+    page.get_by_text("Plots").first.wait_for()
+    page.get_by_text("Plots").first.click()
+    page.wait_for_timeout(3_000)
+
+
+def backfill_dialog(page: Page, dagster: DagsterProcess, _: str) -> None:
+    page.goto(f"{dagster.url}/assets/memory_windows?view=partitions")
+    page.get_by_text("billing@00000001-00000005").first.wait_for()
+    page.get_by_role("button", name="Materialize").first.click()
+    page.wait_for_timeout(3_000)
+
+
+SHOTS: dict[str, Callable[[Page, DagsterProcess, str], None]] = {
+    "lineage": lineage,
+    "partitions": partitions,
+    "rejected-run": rejected_run,
+    "checks": checks,
+    "source-log-checks": source_log_checks,
+    "plots": plots,
+    "backfill-dialog": backfill_dialog,
+}
+
+
+def shrink(path: Path) -> None:
+    """Reduce a picture to 256 colours where a tool for it is installed, and check its size."""
+    if program := shutil.which("pngquant"):
+        subprocess.run([program, "--force", "--ext", ".png", str(path)], check=True)
+    assert path.stat().st_size < MOST_BYTES, f"{path} has {path.stat().st_size} bytes"
+
+
+if __name__ == "__main__":
+    main()
