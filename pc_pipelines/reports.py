@@ -1,6 +1,7 @@
 """How a window's outcome reads in Dagster: metadata, check results, materialisations."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -57,6 +58,18 @@ def window_metadata(window: WindowRow, status: ScopeStatus | None) -> dict[str, 
     if window.rejects:
         metadata["rejected proposals"] = rejects_table(window.rejects)
     return metadata
+
+
+def what_follows(window: WindowRow) -> str:
+    """What becomes of a window that failed, and of the cursor, as the end of a sentence."""
+    if window.status == "split":
+        return f"the cursor stays at {window.after} and the next window will be half as large"
+    if window.status == "quarantined":
+        return f"source {window.through} is set aside in quarantine and the cursor passes it"
+    if window.kind == "replay":
+        return "the memory is as it was"
+    due = datetime.fromtimestamp(window.next_attempt_at / 1_000_000, UTC)
+    return f"the cursor stays at {window.after} and the next attempt is due at {due:%H:%M:%S} UTC"
 
 
 def rejects_table(rejects: list[dict[str, Any]]) -> dg.TableMetadataValue:

@@ -75,7 +75,7 @@ class Settings(BaseSettings):
     """Most tokens an answer may have; an answer cut there is refused."""
     llm_transport_retries: int = Field(default=2, ge=0, le=10)
     """Repetitions of a request after a transport error, 429 or 5xx, before the attempt fails."""
-    prompt_token_budget: int = Field(default=24_000, ge=1_000)
+    prompt_token_budget: int = Field(default=24_000, ge=4_000)
     """Most tokens, estimated, that one model call may send."""
     shown_entries: int = Field(default=64, ge=0, le=1_000)
     """Most existing entries shown to the model beside a window."""

@@ -236,10 +236,10 @@ def _overtaken(context: dg.OpExecutionContext, store: StoreResource, window_id: 
         return False
     if window.status in OPEN or window.status in ("split", "quarantined"):
         return False
+    winner = "another" if window.run_id == context.run_id else f"run {window.run_id}"
     _nothing_to_do(
         context,
-        f"{context.partition_key} is {window.status}: run {window.run_id} was faster, this one "
-        "wrote nothing.",
+        f"{context.partition_key} is {window.status}: {winner} was faster, this run wrote nothing.",
         window,
     )
     return True

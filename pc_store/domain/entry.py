@@ -134,8 +134,7 @@ def plan_changes(
             assert draft.entry_id is not None
             target = targets[draft.entry_id]
             changed = (target.kind, target.text) != (draft.kind, draft.text)
-            others = [e for e in alike.get(body_digest, ()) if e.entry_id != target.entry_id]
-            if extracted and changed and _retired(others, draft.kind):
+            if extracted and changed and _retired(alike.get(body_digest, ()), draft.kind):
                 plan.dropped.append(Dropped(draft, "equal to a retired entry"))
                 continue
             if changed:
@@ -159,8 +158,7 @@ def plan_changes(
             pending[known] = replace(earlier, sources=merged)
             plan.dropped.append(Dropped(draft, "already known"))
             continue
-        # an entry that this batch gives another text is no longer there to be equal to
-        standing = [e for e in alike.get(body_digest, ()) if e.entry_id not in pending]
+        standing = _standing(draft.text, alike.get(body_digest, ()), pending.values())
         equal = [e for e in standing if e.state == "active" and e.kind == draft.kind]
         if equal:
             active = equal[0]
@@ -183,6 +181,19 @@ def plan_changes(
 
     plan.changes = [pending[key] for key in order]
     return plan
+
+
+def _standing(
+    body: str, alike: Iterable[EntryVersion], planned: Iterable[Change]
+) -> list[EntryVersion]:
+    """The entries that have a text once the planned revisions are made."""
+    revised = {change.before.entry_id: change for change in planned if change.before}
+    entries = {entry.entry_id: entry for entry in alike}
+    for entry_id, change in revised.items():
+        entries.pop(entry_id, None)
+        if change.text == body and change.before:
+            entries[entry_id] = replace(change.before, kind=change.kind, text=change.text)
+    return list(entries.values())
 
 
 def _cites(entry: EntryVersion, sources: Iterable[SourceRef]) -> bool:

@@ -38,6 +38,15 @@ CHECKS: dict[Check, str] = {
 SECRET: Check = "no_secret_in_text"  # noqa: S105 - the name of a check
 
 
+def check_of(rule: str) -> Check:
+    """The check under which a rule of the provider's edge shows, by the rule's name."""
+    if rule.startswith("evidence-"):
+        return "evidence_ids_resolve"
+    if rule.startswith("entry-"):
+        return "revisions_target_shown_entries"
+    return "every_proposal_is_well_formed"
+
+
 @dataclass
 class Verdict:
     """Kept drafts, in order, and what was rejected. Secrets are dropped; the rest is a fault."""

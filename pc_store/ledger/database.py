@@ -153,12 +153,14 @@ def _postgres(url: str, wait_s: float) -> sa.Engine:
         raise InvalidInput(
             "PC_DATABASE_URL", "must start with sqlite:/// or postgresql:// (or postgres://)"
         )
+    parsed = sa.make_url(url)
+    given = parsed.query.get("options", "")  # such as -csearch_path=ledger; it must not be lost
     return sa.create_engine(
-        url,
+        parsed.difference_update_query(["options"]),
         pool_pre_ping=True,
         connect_args={
             "connect_timeout": 10,
-            "options": f"-c lock_timeout={int(wait_s * 1000)} -c timezone=UTC",
+            "options": f"{given} -c lock_timeout={int(wait_s * 1000)} -c timezone=UTC",
             "application_name": "pc-pipelines",
         },
     )

@@ -113,7 +113,7 @@ CUES: dict[str, Cue] = {
     ),
     "narration": _cue(
         r"^\W*(?:(?:ok(?:ay)?|good|great|perfect|now|first|next|hmm|alright|so|then|interesting|"
-        r"before that|got it|i see|since [\w ]+)\W+)*(?:let me|let us|let's|i'll|i will|i'm "
+        r"before that|got it|i see|since [^,]{1,80},)\W+)*(?:let me|let us|let's|i'll|i will|i'm "
         r"going to|i am going to|i need to|i should|we need to|we should|we can see|i think|"
         r"i have (?:found|located)|i've (?:found|located|updated|added)|looking at|updating|"
         r"adding)\b",

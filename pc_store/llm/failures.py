@@ -52,6 +52,10 @@ def classify(error: openai.APIError) -> ModelError:
     return ModelSilent("the model endpoint sent a response that cannot be read")
 
 
+_NOT_NOW = frozenset({409, 429, 503, 529})
+"""Rate limits and "try later": they say nothing of the input."""
+
+
 def _of_status(error: openai.APIStatusError) -> ModelError:
     status = error.status_code
     code = _safe(error.code)
@@ -59,7 +63,7 @@ def _of_status(error: openai.APIStatusError) -> ModelError:
     setting = _SETTING_OF.get(error.param or "")
     if code in _UNKNOWN_MODEL:
         setting = "PC_LLM_MODEL"
-    if status in (429, 409):
+    if status in _NOT_NOW:
         return ModelUnavailable(told, status=status)
     if status == 408 or status >= 500:
         return ModelSilent(told, status=status)

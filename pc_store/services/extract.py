@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from pc_store.domain.proposal import Proposer, Rejected
 from pc_store.domain.refs import PROMPT_FAMILY, ArtifactRef
-from pc_store.domain.verdict import CHECKS, Check, Verdict, judge
+from pc_store.domain.verdict import Check, Verdict, check_of, judge
 from pc_store.domain.window import WindowKey
 from pc_store.errors import ModelAnsweredBadly, StoreError, WindowRefused
 from pc_store.ledger import cursors, entries, quarantines, sources, windows
@@ -206,8 +206,7 @@ def _judged(settings: Settings, window: WindowRow, kept: KeptAnswer) -> Judged:
         refuse_secrets=settings.secret_detection,
     )
     for item in kept.rejected:
-        rule = item.rule if item.rule in CHECKS else "every_proposal_is_well_formed"
-        verdict.rejected.append(Rejected(item.ordinal, rule, item.reason))
+        verdict.rejected.append(Rejected(item.ordinal + 1, check_of(item.rule), item.reason))
     if kept.fault is not None:
         verdict.rejected.append(Rejected(0, "every_proposal_is_well_formed", kept.fault))
     last_attempt = window.counted_failures + 1 >= settings.window_max_attempts

@@ -20,18 +20,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# before the imports below: these folders are no packages, and this is a program of its own
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "pipelines")]
 
 from dagster_process import ROOT, DagsterProcess
 from model_stub import ModelStub, adding
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, sync_playwright
 
 from pc_store.ledger.database import open_database
 from pc_store.services.administer import create_scope
 from pc_store.services.clock import now_us
 
-SCOPES = ("orders-importer", "billing", "support-bot", "search-team", "物流项目")
+SCOPES = ("orders-importer", "billing", "support-bot", "search-team", "logistics")
 SOURCES = 35
+PARTITION = "billing@00000011-00000015"
 MOST_BYTES = 400_000
 SIZE = {"width": 1600, "height": 1000}
 
@@ -47,7 +50,11 @@ def main() -> None:
     try:
         with prepared(home) as (dagster, rejected_run), browser() as page:
             for name in chosen.only:
-                SHOTS[name](page, dagster, rejected_run)
+                try:
+                    SHOTS[name](page, dagster, rejected_run)
+                except PlaywrightError:
+                    page.screenshot(path=Path(tempfile.gettempdir(), f"failed-{name}.png"))
+                    raise
                 path = chosen.out_dir / f"{name}.png"
                 page.wait_for_timeout(700)  # animations of the UI
                 page.screenshot(path=path)
@@ -145,56 +152,54 @@ def browser() -> Iterator[Page]:
             args=["--no-sandbox", "--force-color-profile=srgb"],
         )
         context = chromium.new_context(viewport=SIZE, locale="en-US", color_scheme="light")
-        context.set_default_timeout(45_000)
+        context.set_default_timeout(20_000)
         yield context.new_page()
         chromium.close()
 
 
 def lineage(page: Page, dagster: DagsterProcess, _: str) -> None:
-    groups = ",".join(f"pc_pipelines@__repository__:{name}" for name in ("sources", "memory"))
+    groups = ",".join(f"global@global:{name}" for name in ("sources", "memory"))
     page.goto(f"{dagster.url}/asset-groups?expanded={groups}")
     page.get_by_text("source_log").first.wait_for()
-    page.wait_for_timeout(4_000)
+    page.wait_for_timeout(3_000)
 
 
 def partitions(page: Page, dagster: DagsterProcess, _: str) -> None:
-    page.goto(f"{dagster.url}/assets/memory_windows?view=partitions&partition=billing%4000000011-00000015")
-    page.get_by_text("billing@00000011-00000015").first.wait_for()
-    page.wait_for_timeout(3_000)
+    page.goto(f"{dagster.url}/assets/memory_windows?view=partitions")
+    page.get_by_text(PARTITION, exact=True).first.click()
+    page.get_by_text("first position").first.wait_for()
 
 
 def rejected_run(page: Page, dagster: DagsterProcess, run_id: str) -> None:
     page.goto(f"{dagster.url}/runs/{run_id}")
-    page.get_by_text("validate").first.wait_for()
-    page.wait_for_timeout(4_000)
+    page.get_by_text("memory_windows.validate").last.click()
+    page.get_by_text("STEP_FAILURE").first.wait_for()
 
 
 def checks(page: Page, dagster: DagsterProcess, _: str) -> None:
-    page.goto(f"{dagster.url}/assets/memory_windows?view=checks&checkDetail=evidence_ids_resolve")
-    page.get_by_text("evidence_ids_resolve").first.wait_for()
-    page.wait_for_timeout(3_000)
+    page.goto(f"{dagster.url}/assets/memory_windows?view=checks")
+    page.get_by_text("Failed").first.click()
+    page.get_by_text("offending proposals").first.wait_for()
 
 
 def source_log_checks(page: Page, dagster: DagsterProcess, _: str) -> None:
     run = dagster.launch("integrity_audit")
     dagster.wait_for(lambda: dagster.runs(runIds=[run])[0]["status"] == "SUCCESS", "the audit")
-    page.goto(f"{dagster.url}/assets/source_log?view=checks&checkDetail=no_quarantined_sources")
-    page.get_by_text("no_quarantined_sources").first.wait_for()
-    page.wait_for_timeout(3_000)
+    page.goto(f"{dagster.url}/assets/source_log?view=checks")
+    page.get_by_text("offending rows").first.wait_for()
 
 
 def plots(page: Page, dagster: DagsterProcess, _: str) -> None:
     page.goto(f"{dagster.url}/assets/memory_windows?view=overview")
-    page.get_by_text("Plots").first.wait_for()
-    page.get_by_text("Plots").first.click()
-    page.wait_for_timeout(3_000)
+    page.get_by_text("Plots", exact=True).first.click()
+    page.get_by_text("first position").first.wait_for()
 
 
 def backfill_dialog(page: Page, dagster: DagsterProcess, _: str) -> None:
     page.goto(f"{dagster.url}/assets/memory_windows?view=partitions")
-    page.get_by_text("billing@00000001-00000005").first.wait_for()
+    page.get_by_text(PARTITION, exact=True).first.wait_for()
     page.get_by_role("button", name="Materialize").first.click()
-    page.wait_for_timeout(3_000)
+    page.wait_for_timeout(2_000)
 
 
 SHOTS: dict[str, Callable[[Page, DagsterProcess, str], None]] = {

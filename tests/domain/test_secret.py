@@ -134,7 +134,7 @@ def test_a_finding_is_one_of_the_named_kinds(text):
         "sk-" * 2_700,
         "sk-" + "a" * 8_000,
         "eyJ" * 2_700,
-        "eyJaaaaaaaa." * 680,
+        "eyJaaaaaaa." * 740,
         "authorization " * 580,
         "a+" * 4_000,
     ],

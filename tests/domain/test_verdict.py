@@ -138,7 +138,7 @@ def test_secrets_are_kept_when_detection_is_switched_off():
 def test_no_reason_repeats_what_the_model_wrote_at_length():
     long = "x" * 5_000
     found = verdict(
-        replace(ADD, text=long + KEY),
+        replace(ADD, text=f"{long} {KEY}"),
         replace(ADD, evidence_ids=tuple(f"{long}{n}" for n in range(9))),
         replace(REVISE, entry_id=long),
         replace(ADD, kind=long),

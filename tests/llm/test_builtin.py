@@ -57,7 +57,7 @@ User prefers short answers.|I prefer longer answers with examples from now on.
 上传文件不能超过 20MB。|上传上限调整为 50MB。
 Staging DB is read only after 18:00.|The staging database is no longer read only in the evening.
 用户住在北京。|我去年搬到成都了，在高新区上班。
-Order amounts are stored as integer cents.|Order amounts are now stored as Decimal strings instead of integer cents.
+Amounts are stored as integer cents.|Amounts are now stored as Decimal strings instead of integer cents.
 分页每页 50 条。|分页改为每页 100 条。
 Line length limit is 80.|Line length limit is now 100.
 导入错误要包含 CSV 原始行号。|导入错误除了原始行号，还要包含列名。
@@ -85,7 +85,7 @@ I love jazz and old vinyl records.|I love hiking and taking photos of birds.
 测试库每周一凌晨重置。|测试库账号由王工保管。
 分页每页 50 条。|导出每次最多 5000 条。
 The customer number has a check digit in the last position.|The customer number is never reused.
-Import errors must include the original CSV row number.|Import errors are written to a separate file.
+Import errors must include the CSV row number.|Import errors are written to a separate file.
 Postgres is the ledger database.|Redis is the cache.
 我喜欢画画和弹钢琴。|我喜欢看科幻小说。
 我对花生过敏。|我男朋友对海鲜过敏。

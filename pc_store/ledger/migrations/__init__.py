@@ -9,6 +9,8 @@ from pc_store.errors import StoreUnavailable
 from pc_store.ledger.database import Database
 from pc_store.ledger.schema import metadata
 
+VERSION_TABLE = "pc_alembic_version"
+"""Not Alembic's default name, which Dagster's storage uses: one database can hold both."""
 _LOCK_KEY = 7_219_331_042
 """PostgreSQL advisory lock held while migrating; any constant of our own."""
 
@@ -31,14 +33,15 @@ def stored_revision(conn: sa.Connection) -> str | None:
         StoreUnavailable: the database is another program's.
     """
     tables = set(sa.inspect(conn).get_table_names())
-    if "alembic_version" not in tables:
+    if VERSION_TABLE not in tables:
         if shared := sorted(tables & set(metadata.tables)):
             raise StoreUnavailable(
                 f"the database holds another program's table {shared[0]!r}: the ledger needs a "
                 "database of its own"
             )
         return None
-    found = conn.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all()
+    query = sa.select(sa.column("version_num")).select_from(sa.table(VERSION_TABLE))
+    found = conn.execute(query).scalars().all()
     if len(found) > 1 or (found and not re.fullmatch("[0-9]{4}", found[0])):
         raise StoreUnavailable(
             f"the database is at schema {', '.join(found)}, which is another program's: the "

@@ -1,0 +1,131 @@
+"""`windows_committed_elsewhere`: shows windows that no run of this instance has reported."""
+
+import json
+from collections.abc import Iterable
+
+import dagster as dg
+
+from pc_pipelines import partitions, reports
+from pc_pipelines.assets.memory import materialization
+from pc_pipelines.resources import StoreResource
+from pc_pipelines.sensors.patience import UNFINISHED, skips_while_the_store_is_away
+from pc_store.domain.window import WindowKey
+from pc_store.ledger.windows import WindowRow
+from pc_store.services.administer import scope_status
+from pc_store.services.clock import now_us
+from pc_store.services.watch import ended_since
+
+WINDOWS_MAX = 50
+"""Most windows reported in a tick: each is five events, of some 10 ms each on SQLite."""
+_PAGE = 1_000
+_KEYS_A_QUERY = 200
+
+
+@dg.sensor(
+    minimum_interval_seconds=15,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Reports windows committed outside this instance (API, CLI, another instance), or by a run "
+        "that died before it could say so, as materialised partitions; removes the keys of windows "
+        "that were overtaken."
+    ),
+)
+@skips_while_the_store_is_away
+def windows_committed_elsewhere(
+    context: dg.SensorEvaluationContext, store: StoreResource
+) -> dg.SensorResult | dg.SkipReason:
+    """At most 50 windows a tick, in the order they ended.
+
+    A window is stamped before its commit waits for the ledger's lock, so one may appear behind
+    another that was seen already. The cursor therefore stays a lock's wait behind; what lies
+    between is told from what was reported by the window ids in the materialisations.
+    """
+    finished_at, window_id = json.loads(context.cursor) if context.cursor else (0, "")
+    ended = ended_since(
+        store.db, "memory", finished_at=finished_at, window_id=window_id, limit=_PAGE
+    )
+    if not ended:
+        return dg.SkipReason("no window has ended")
+    name = partitions.set_name(partitions.memory_windows)
+    here = set(context.instance.get_dynamic_partitions(name))
+    known = _materialised(context.instance, {str(key) for key, _ in ended} & here)
+    settled = now_us() - int((store.settings.database_wait_s + 5) * 1_000_000)
+
+    cursor: tuple[int, str] | None = None
+    passing = True
+    to_report: list[tuple[WindowKey, WindowRow]] = []
+    gone: set[str] = set()
+    for key, window in ended:
+        seen = known.get(str(key), set())
+        if window.status == "processed" and window.window_id not in seen:
+            if len(to_report) == WINDOWS_MAX:
+                break
+            if _still_reporting(context.instance, window):
+                passing = False
+            else:
+                to_report.append((key, window))
+        if window.status in ("superseded", "split") and str(key) in here and not seen:
+            gone.add(str(key))
+        assert window.finished_at is not None
+        if passing and window.finished_at <= settled:
+            cursor = window.finished_at, window.window_id
+    gone -= {str(key) for key, _ in to_report}
+    if cursor is not None:
+        context.update_cursor(json.dumps(cursor))
+    if not to_report and not gone:
+        return dg.SkipReason("every window that ended is shown already")
+    return dg.SensorResult(
+        asset_events=_events(store, to_report),
+        dynamic_partitions_requests=_key_requests({str(key) for key, _ in to_report}, gone),
+    )
+
+
+def _materialised(instance: dg.DagsterInstance, keys: Iterable[str]) -> dict[str, set[str]]:
+    """The window ids that were reported under each key."""
+    known: dict[str, set[str]] = {}
+    wanted = sorted(keys)
+    for start in range(0, len(wanted), _KEYS_A_QUERY):
+        of_these = dg.AssetRecordsFilter(
+            asset_key=reports.MEMORY_WINDOWS,
+            asset_partitions=wanted[start : start + _KEYS_A_QUERY],
+        )
+        page = instance.fetch_materializations(of_these, limit=_PAGE)
+        while True:
+            for record in page.records:
+                event = record.asset_materialization
+                if event is not None and event.partition is not None:
+                    value = event.metadata.get(reports.WINDOW_ID)
+                    known.setdefault(event.partition, set()).add(str(value.value) if value else "")
+            if not page.has_more:
+                break
+            page = instance.fetch_materializations(of_these, limit=_PAGE, cursor=page.cursor)
+    return known
+
+
+def _still_reporting(instance: dg.DagsterInstance, window: WindowRow) -> bool:
+    """Whether a run of this instance has committed the window and is about to say so."""
+    run = instance.get_run_by_id(window.run_id) if window.run_id else None
+    return run is not None and run.status in UNFINISHED
+
+
+def _events(
+    store: StoreResource, windows: list[tuple[WindowKey, WindowRow]]
+) -> list[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation]:
+    events: list[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation] = []
+    for key, window in windows:
+        events.append(reports.window_materialization(str(key), window, None))
+        events.extend(reports.check_evaluations(str(key), window))
+    for scope_id in sorted({window.scope_id for _, window in windows}):
+        events.append(materialization(scope_status(store.db, scope_id)))
+    return events
+
+
+def _key_requests(
+    new: set[str], gone: set[str]
+) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
+    requests: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
+    if new:
+        requests.append(partitions.memory_windows.build_add_request(sorted(new)))
+    if gone:
+        requests.append(partitions.memory_windows.build_delete_request(sorted(gone)))
+    return requests

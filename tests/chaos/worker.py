@@ -1,0 +1,34 @@
+"""A worker to kill: drains a scope until nothing waits, then prints how it ended.
+
+    python worker.py DATABASE_URL HOME MODEL_URL SCOPE
+
+It prints `idle`, or the code and message of the error that ended it.
+"""
+
+import sys
+from pathlib import Path
+
+from pc_store.errors import StoreError
+from pc_store.ledger.database import Database
+from pc_store.llm.client import OpenAIProposer
+from pc_store.services import extract
+from pc_store.services.begin import alive
+from pc_store.settings import Settings
+
+
+def main(url: str, home: str, model_url: str, scope_id: str) -> str:
+    db = Database(url)
+    settings = Settings(home=Path(home), source_window_limit=3, retry_base_s=0)
+    model = OpenAIProposer(model="stub-1", base_url=model_url, timeout_s=20, transport_retries=0)
+    run_id = extract.new_run_id()
+    try:
+        with alive(db, run_id, every_s=0.05):
+            while extract.drain(db, settings, model, scope_id, budget_s=60, run_id=run_id):
+                pass
+    except StoreError as error:
+        return f"{error.code}: {error.message}"
+    return "idle"
+
+
+if __name__ == "__main__":
+    print(main(*sys.argv[1:]), flush=True)
