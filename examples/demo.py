@@ -88,11 +88,10 @@ def main() -> int:
 def due(instance: dg.DagsterInstance) -> list[tuple[str, str]]:
     """What the sensor asks for in one tick, its partitions added, as the daemon would."""
     sensor = defs.resolve_sensor_def("memory_windows_due")
-    tick = sensor.evaluate_tick(
-        dg.build_sensor_context(
-            instance_ref=instance.get_ref(), resources={"store": StoreResource()}, definitions=defs
-        )
-    )
+    with dg.build_sensor_context(
+        instance_ref=instance.get_ref(), resources={"store": StoreResource()}, definitions=defs
+    ) as context:
+        tick = sensor.evaluate_tick(context)
     for request in tick.dynamic_partitions_requests or []:
         instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
     return [
