@@ -3,6 +3,7 @@
 
 PC_HOME ?= $(CURDIR)/.pc
 PORT ?= 3000
+API_PORT ?= 8000
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3)
 BIN := .venv/bin
 STAMP := .venv/.stamp-installed
@@ -22,13 +23,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo 'Variables: PYTHON=python3.x  PORT=$(PORT)  PC_HOME=$(PC_HOME)'
+	@echo 'Variables: PYTHON=python3.x  PORT=$(PORT)  API_PORT=$(API_PORT)  PC_HOME=$(PC_HOME)'
 
 demo: dagster-home ## show the whole product at work, in this terminal
 	$(INTERRUPTIBLE) $(BIN)/python examples/demo.py
 
-dev: dagster-home ## Dagster's UI and daemon on 127.0.0.1:$PORT; Ctrl-C stops both
-	exec $(INTERRUPTIBLE) $(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
+# `pc serve -- COMMAND` runs both, and stops each when the other ends.
+dev: dagster-home ## Dagster on 127.0.0.1:$PORT and the HTTP API on $API_PORT; Ctrl-C stops both
+	exec $(INTERRUPTIBLE) $(BIN)/pc serve --port $(API_PORT) -- \
+		$(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
 
 check: $(STAMP) ## lint, format, types, generated documents, loadable definitions
 	$(BIN)/ruff check .

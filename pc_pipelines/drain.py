@@ -120,8 +120,10 @@ def _drain_one(
         ask(store.db, store.settings, store.proposer, window.window_id)
         judged = judge_window(store.db, store.settings, window.window_id)
         if judged.refused:
-            for evaluation in reports.check_evaluations(partition, window, judged=judged):
-                context.log_event(evaluation)
+            evaluations = reports.check_evaluations(
+                context.instance, partition, window, judged=judged
+            )
+            reports.log_checks(context, evaluations)
             raise refuse(store.db, store.settings, window.window_id, judged)
         processed = commit_window(store.db, store.settings, window.window_id, run_id=context.run_id)
     except Conflict as lost:  # somebody else was faster, or the memory moved: look again
@@ -130,8 +132,7 @@ def _drain_one(
     row = read_window(store.db, window.window_id)
     status = scope_status(store.db, scope_id)
     context.log_event(reports.window_materialization(partition, row, status))
-    for evaluation in reports.check_evaluations(partition, row):
-        context.log_event(evaluation)
+    reports.log_checks(context, reports.check_evaluations(context.instance, partition, row))
     context.log_event(materialization(status))
     tally.processed[key] = tally.processed.get(key, 0) + 1
     return processed.current_cursor

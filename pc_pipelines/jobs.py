@@ -15,7 +15,7 @@ memory_extraction = dg.define_asset_job(
 
 source_ingestion = dg.define_asset_job(
     "source_ingestion",
-    selection=["source_log"],
+    selection=dg.AssetSelection.assets("source_log").without_checks(),  # they read every scope
     description="Take in the landing files of one scope, the partition.",
 )
 

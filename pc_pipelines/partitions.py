@@ -11,6 +11,10 @@ _STORE = Settings.load().store_name
 scopes = dg.DynamicPartitionsDefinition(name=f"pc_{_STORE}_scopes")
 memory_windows = dg.DynamicPartitionsDefinition(name=f"pc_{_STORE}_memory_windows")
 
+NONE_IN_PARTICULAR = dg.SpecificPartitionsPartitionMapping([])
+"""How windows depend on logs. A log only grows at its end, which changes no window that was cut;
+with any other mapping every window would be "unsynced" as soon as its log has grown."""
+
 
 def set_name(definition: dg.DynamicPartitionsDefinition) -> str:
     """The name under which the instance keeps a set's keys."""

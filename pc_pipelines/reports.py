@@ -5,6 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
 
 from pc_store.domain.verdict import CHECKS, SECRET, Check
 from pc_store.ledger.windows import WindowRow
@@ -94,22 +97,53 @@ def window_materialization(
 
 
 def check_evaluations(
-    partition: str, window: WindowRow, *, judged: Judged | None = None
+    instance: dg.DagsterInstance,
+    partition: str,
+    window: WindowRow,
+    *,
+    judged: Judged | None = None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """A window's checks as events, for where no check output can be yielded.
+
+    They name the partition's latest materialisation, if it has one: Dagster takes a result that
+    names none, or an older one, for out of date and shows the check as missing.
 
     Args:
         judged: the verdict on an answer that is not committed; by default the window is a
             processed one, whose row has what was wrong.
     """
+    target = _latest_materialization(instance, partition)
     broken = committed_offenders(window) if judged is None else offenders(judged)
     for check, items in broken.items():
         yield dg.AssetCheckEvaluation(
             asset_key=MEMORY_WINDOWS,
             check_name=check,
             partition=partition,
+            target_materialization_data=target,
+            blocking=True,
             **check_values(check, items, window, refused=judged is not None and judged.refused),
         )
+
+
+def _latest_materialization(
+    instance: dg.DagsterInstance, partition: str
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    found = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=MEMORY_WINDOWS, asset_partitions=[partition]), limit=1
+    ).records
+    if not found:
+        return None
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=found[0].storage_id, run_id=found[0].run_id, timestamp=found[0].timestamp
+    )
+
+
+def log_checks(
+    context: dg.OpExecutionContext, evaluations: Iterator[dg.AssetCheckEvaluation]
+) -> None:
+    """Log check evaluations from an op that has no outputs for them."""
+    for evaluation in evaluations:
+        context.log_event(evaluation)  # type: ignore[arg-type]  # taken, but not annotated so
 
 
 def offenders(judged: Judged) -> dict[Check, list[dict[str, Any]]]:

@@ -16,7 +16,7 @@ from pc_store.settings import Settings
 _BEATS_A_LEASE = 4
 
 
-class StoreResource(dg.ConfigurableResource):
+class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
     """The store that the PC_* environment names.
 
     A process keeps the ledger open and the proposer loaded between ticks and ops; both are

@@ -82,23 +82,23 @@ def delete_old_runs(context: dg.OpExecutionContext) -> dg.Output[None]:
             instance.delete_run(run_id)
             deleted += 1
     context.log.info(f"{deleted} of {len(records)} old runs deleted")
-    return dg.Output(None, metadata={"runs deleted": deleted, "old runs kept": len(records) - deleted})
+    return dg.Output(
+        None, metadata={"runs deleted": deleted, "old runs kept": len(records) - deleted}
+    )
 
 
 def _keys(instance: DagsterInstance, definition: dg.DynamicPartitionsDefinition) -> set[str]:
     return set(instance.get_dynamic_partitions(partitions.set_name(definition)))
 
 
-def _shown(
-    instance: DagsterInstance, run_id: str, listed: dict[dg.AssetKey, set[str]]
-) -> bool:
+def _shown(instance: DagsterInstance, run_id: str, listed: dict[dg.AssetKey, set[str]]) -> bool:
     """Whether the run holds the latest materialisation of a partition that is listed."""
     made: dict[dg.AssetKey, set[str]] = {}
     for entry in instance.all_logs(run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION):
         event = entry.get_dagster_event()
-        partition = event.partition
-        if event.asset_key is not None and partition in listed.get(event.asset_key, ()):
-            made.setdefault(event.asset_key, set()).add(partition)
+        asset, partition = event.asset_key, event.partition
+        if asset is not None and partition is not None and partition in listed.get(asset, ()):
+            made.setdefault(asset, set()).add(partition)
     return any(
         latest.run_id == run_id
         for asset, keys in made.items()

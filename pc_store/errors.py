@@ -2,13 +2,27 @@
 
 StoreError
 ├── NotFound                 the id names nothing in this scope
+│   ├── ScopeNotFound        there is no such scope
+│   ├── SourceNotFound       the log holds no such source
+│   ├── ArtifactNotFound     no such artifact, or it has no such revision
+│   ├── EntryNotFound        that revision of the memory does not hold this entry version
+│   └── EntryPurged          it did, and the text was erased since; gone for good
 ├── InvalidInput             the caller's value breaks a rule; nothing was written
+│   ├── InvalidScopeRelationship  a scope would be its own ancestor or reference itself
+│   ├── SecretDetected       the text holds a credential
 │   └── InvalidProposal      a model's output breaks a rule; the window stays put
+├── NotSupported             this installation cannot do what was asked
 ├── Conflict                 someone else moved first; read again and decide
+│   ├── ScopeVersionConflict      the scope was updated since you read it
+│   ├── ScopeIdempotencyConflict  the creation key made a scope of other values
 │   ├── SourceConflict       this source id already holds other content or metadata
 │   ├── RevisionConflict     the artifact head is past the one you cited
 │   ├── EntryInactive        the cited entry is retired
+│   ├── IdempotencyConflict  the idempotency key belongs to another request, or one at work
 │   └── CursorConflict       the cursor is not where this window starts
+├── CapacityExceeded         the memory would outgrow its budget; retire or raise it
+├── InvalidCursor            the page cursor is not one of ours, or of another list
+├── CursorExpired            the page cursor is too old; start again at the first page
 ├── WindowRefused            the window cannot be run as asked; the reason says why
 ├── StoreBusy                the database would not take the write in time; safe to retry as is
 ├── StoreUnavailable         the database cannot be reached, or is not this store's
@@ -40,6 +54,39 @@ class NotFound(StoreError):
     code = "not_found"
 
 
+class ScopeNotFound(NotFound):
+    """There is no such scope."""
+
+    code = "scope_not_found"
+
+
+class SourceNotFound(NotFound):
+    """The scope's log holds no such source."""
+
+    code = "source_not_found"
+
+
+class ArtifactNotFound(NotFound):
+    """There is no such artifact, or it has no such revision."""
+
+    code = "artifact_not_found"
+
+
+class EntryNotFound(NotFound):
+    """That revision of the memory does not hold this entry version."""
+
+    code = "memory_not_found"
+
+
+class EntryPurged(NotFound):
+    """The entry was there and its text has been erased: gone for good (410, not 404).
+
+    Details: `entry_id`, `entry_version_id`, `purged_at` (microseconds).
+    """
+
+    code = "entry_purged"
+
+
 class InvalidInput(StoreError):
     """The caller's value breaks a rule; nothing was written."""
 
@@ -51,16 +98,56 @@ class InvalidInput(StoreError):
         self.reason = reason
 
 
+class InvalidScopeRelationship(InvalidInput):
+    """A scope would be its own ancestor, or reference itself. Details: relationship, issue."""
+
+    code = "invalid_scope_relationship"
+
+    def __init__(self, relationship: str, issue: str) -> None:
+        StoreError.__init__(
+            self, f"{relationship}: {issue}", relationship=relationship, issue=issue
+        )
+        self.field = relationship
+        self.reason = issue
+
+
+class SecretDetected(InvalidInput):
+    """The text holds a credential; it is named by its kind and never repeated."""
+
+    code = "secret_detected"
+
+
 class InvalidProposal(InvalidInput):
     """A model's output breaks a rule; the window stays put."""
 
     code = "inference_invalid_output"
 
 
+class NotSupported(StoreError):
+    """This installation cannot do what was asked. Details: capability."""
+
+    code = "capability_not_supported"
+
+    def __init__(self, capability: str, message: str) -> None:
+        super().__init__(message, capability=capability)
+
+
 class Conflict(StoreError):
     """Someone else moved first; read again and decide."""
 
     code = "conflict"
+
+
+class ScopeVersionConflict(Conflict):
+    """The scope was updated since it was read. Details: expected_version, current_version."""
+
+    code = "scope_version_conflict"
+
+
+class ScopeIdempotencyConflict(Conflict):
+    """The creation key made a scope of other values."""
+
+    code = "scope_idempotency_conflict"
 
 
 class SourceConflict(Conflict):
@@ -81,10 +168,43 @@ class EntryInactive(Conflict):
     code = "memory_entry_inactive"
 
 
+class IdempotencyConflict(Conflict):
+    """The idempotency key belongs to another request, or to one that is still at work.
+
+    Details: `reason`, either `other request` or `in progress`; the latter may be tried again.
+    """
+
+    code = "idempotency_conflict"
+
+
 class CursorConflict(Conflict):
     """The cursor is not where this window starts: another run committed first."""
 
     code = "cursor_conflict"
+
+
+class CapacityExceeded(StoreError):
+    """The memory would outgrow its budget. Details: dimension, limit, observed."""
+
+    code = "memory_capacity_exceeded"
+
+
+class InvalidCursor(StoreError):
+    """The page cursor is not one of ours, was altered, or belongs to another list."""
+
+    code = "invalid_cursor"
+
+    def __init__(self, reason: str = "is invalid") -> None:
+        super().__init__(f"cursor: {reason}", field="cursor", reason=reason)
+
+
+class CursorExpired(StoreError):
+    """The page cursor is older than an hour; start again at the first page."""
+
+    code = "cursor_expired"
+
+    def __init__(self) -> None:
+        super().__init__("cursor: has expired", field="cursor", reason="has expired")
 
 
 class WindowRefused(StoreError):

@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pc_store import limits
+from pc_store.domain.capacity import Budget
 from pc_store.errors import InvalidInput
 
 
@@ -82,8 +83,30 @@ class Settings(BaseSettings):
 
     secret_detection: bool = True
     """Refuse explicit writes that contain a credential, and drop such proposals."""
+    memory_max_active_entries: int = Field(default=limits.MEMORY_ACTIVE_ENTRIES_MAX, ge=1)
+    """Most active entries a memory may grow to."""
+    memory_max_manifest_entries: int = Field(default=limits.MEMORY_MANIFEST_ENTRIES_MAX, ge=1)
+    """Most entries, retired ones included, a memory may grow to."""
+    memory_max_manifest_bytes: int = Field(default=limits.MEMORY_MANIFEST_BYTES_MAX, ge=1_024)
+    """Most bytes of canonical JSON a memory revision's content may grow to."""
 
-    @field_validator("llm_base_url", "llm_model", "database_url", mode="before")
+    cursor_secret: SecretStr | None = None
+    """Signs page cursors, at least 32 bytes; unset: a secret that the ledger keeps."""
+
+    http_host: str = "127.0.0.1"
+    """The address the HTTP server listens on; beyond loopback it needs `PC_API_TOKENS`."""
+    http_port: int = Field(default=8_000, ge=0, le=65_535)
+    """The port the HTTP server listens on; 0: any free one."""
+    http_max_body_bytes: int = Field(default=8_388_608, ge=1_024)
+    """The longest request body that is read."""
+    http_client_timeout_s: float = Field(default=30.0, gt=0)
+    """How long a client may take to send a request, and to take each part of the answer."""
+    http_max_requests: int = Field(default=256, ge=1)
+    """Most requests answered at a time; one more is told to try again."""
+    api_tokens: SecretStr | None = None
+    """Who may use the HTTP server: a JSON list of tokens, or the file of one; see http.md."""
+
+    @field_validator("llm_base_url", "llm_model", "database_url", "api_tokens", mode="before")
     @classmethod
     def _blank_is_unset(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
@@ -108,6 +131,15 @@ class Settings(BaseSettings):
         if self.llm_provider != "auto":
             return self.llm_provider
         return "openai" if self.llm_model or self.llm_base_url else "builtin"
+
+    @property
+    def memory_budget(self) -> Budget:
+        """The most a memory may hold."""
+        return Budget(
+            self.memory_max_active_entries,
+            self.memory_max_manifest_entries,
+            self.memory_max_manifest_bytes,
+        )
 
     @property
     def ledger_url(self) -> str:

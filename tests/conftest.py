@@ -16,6 +16,8 @@ import pytest
 from postgres_server import Build, NoServerError, running_server
 from postgres_server import Databases as PostgresDatabases
 
+from pc_store.ledger.database import Database, open_database
+
 pytest_plugins = ["model_stub", "extraction_rig"]
 
 GIVEN_POSTGRES = "PC_TEST_POSTGRES_URL"
@@ -108,6 +110,19 @@ def new_database(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]
 def database_url(new_database: Callable[..., str]) -> str:
     """Return the URL of a new database with nothing in it."""
     return new_database()
+
+
+def migrated(url: str) -> None:
+    """Give an empty database the newest schema."""
+    open_database(url).close()
+
+
+@pytest.fixture
+def db(new_database: Callable[..., str]) -> Iterator[Database]:
+    """Yield an empty ledger, once on each kind of database."""
+    database = open_database(new_database(migrated))
+    yield database
+    database.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

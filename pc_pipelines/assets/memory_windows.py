@@ -149,8 +149,9 @@ def validate(
         if _overtaken(context, store, window_id):
             return
         raise failure(unusable) from None
-    for evaluation in reports.check_evaluations(context.partition_key, row, judged=judged):
-        context.log_event(evaluation)
+    key = context.partition_key
+    evaluations = reports.check_evaluations(context.instance, key, row, judged=judged)
+    reports.log_checks(context, evaluations)
     raise dg.Failure(
         f"{error.message}. Nothing was written; {reports.what_follows(after)}.",
         metadata={
@@ -224,8 +225,8 @@ def _nothing_to_do(context: dg.OpExecutionContext, why: str, window: WindowRow |
         )
     )
     if window is not None and window.status == "processed":
-        for evaluation in reports.check_evaluations(context.partition_key, window):
-            context.log_event(evaluation)
+        key = context.partition_key
+        reports.log_checks(context, reports.check_evaluations(context.instance, key, window))
 
 
 def _overtaken(context: dg.OpExecutionContext, store: StoreResource, window_id: str) -> bool:
@@ -250,7 +251,7 @@ def _overtaken(context: dg.OpExecutionContext, store: StoreResource, window_id: 
         "source_log": dg.AssetIn(
             "source_log",
             dagster_type=dg.Nothing,
-            partition_mapping=dg.AllPartitionMapping(),
+            partition_mapping=partitions.NONE_IN_PARTICULAR,
         )
     },
     config=dg.ConfigMapping(

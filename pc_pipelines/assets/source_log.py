@@ -5,12 +5,15 @@ from urllib.parse import unquote
 import dagster as dg
 
 from pc_pipelines import partitions
+from pc_pipelines.failures import failure
 from pc_pipelines.resources import StoreResource
-from pc_store.domain.scope import partition_key
-from pc_store.errors import NotFound
+from pc_store.domain.scope import Scope, partition_key
+from pc_store.errors import NotFound, StoreError
 from pc_store.services.administer import ensure_scope, get_scope_by_key, scope_status
 from pc_store.services.clock import now_us
 from pc_store.services.ingest import ingest_landing
+
+REJECTS_LOGGED = 20
 
 CREATE_SCOPE = dg.Field(
     bool,
@@ -30,30 +33,24 @@ CREATE_SCOPE = dg.Field(
         "are observed here."
     ),
 )
-def source_log(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
+def source_log(
+    context: dg.AssetExecutionContext, store: StoreResource
+) -> dg.MaterializeResult[None]:
     """Take in the landing files of one scope."""
     key = context.partition_key
+    create = bool(context.op_execution_context.op_config["create_scope"])
     try:
-        scope = get_scope_by_key(store.db, key)
-    except NotFound as error:
-        scope_id = unquote(key)
-        if not context.op_execution_context.op_config["create_scope"] or (
-            partition_key(scope_id) != key
-        ):
-            raise dg.Failure(
-                f"{error.message}: create it with `pc scope create`, or set create_scope",
-                allow_retries=False,
-            ) from None
-        scope = ensure_scope(store.db, scope_id, now_us=now_us())
-    report = ingest_landing(
-        store.db,
-        scope,
-        store.settings.landing_path,
-        rejects_dir=store.settings.rejects_path,
-    )
-    for reject in report.rejected[:20]:
+        scope = _scope(store, key, create=create)
+        report = ingest_landing(
+            store.db, scope, store.settings.landing_path, rejects_dir=store.settings.rejects_path
+        )
+        status = scope_status(store.db, scope.scope_id)
+    except StoreError as error:
+        raise failure(error) from None
+    for reject in report.rejected[:REJECTS_LOGGED]:
         context.log.warning(f"rejected {reject.file} line {reject.line}: {reject.reason}")
-    status = scope_status(store.db, scope.scope_id)
+    if report.rejected_count > REJECTS_LOGGED:
+        context.log.warning(f"{report.rejected_count} rejected in all, see {report.reject_file}")
     return dg.MaterializeResult(
         metadata={
             "scope": scope.scope_id,
@@ -68,3 +65,16 @@ def source_log(context: dg.AssetExecutionContext, store: StoreResource) -> dg.Ma
         },
         data_version=dg.DataVersion(str(status.high_watermark)),
     )
+
+
+def _scope(store: StoreResource, key: str, *, create: bool) -> Scope:
+    """The partition's scope; anybody can add a partition in the UI."""
+    try:
+        return get_scope_by_key(store.db, key)
+    except NotFound as error:
+        scope_id = unquote(key)
+        if not create or partition_key(scope_id) != key:
+            raise NotFound(
+                f"{error.message}: create it with `pc scope create`, or set create_scope"
+            ) from None
+        return ensure_scope(store.db, scope_id, now_us=now_us())

@@ -85,9 +85,7 @@ def _note_broken_off(
     at once and for ever, should it be what kills its runs.
     """
     ended = instance.get_runs(
-        filters=dg.RunsFilter(
-            statuses=_ENDED_BADLY, updated_after=datetime.now(UTC) - _LOOK_BACK
-        ),
+        filters=dg.RunsFilter(statuses=_ENDED_BADLY, updated_after=datetime.now(UTC) - _LOOK_BACK),
         limit=500,
     )
     broken_off = {run.run_id: run for run in ended if run.run_id not in unfinished}

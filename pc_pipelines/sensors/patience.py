@@ -2,8 +2,9 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import dagster as dg
 
@@ -11,9 +12,7 @@ from pc_pipelines.resources import StoreResource
 from pc_store.domain.window import parse_key
 from pc_store.errors import StoreBusy, StoreUnavailable, WindowRefused
 
-Evaluation = Callable[
-    [dg.SensorEvaluationContext, StoreResource], dg.SensorResult | dg.SkipReason
-]
+Evaluation = Callable[[dg.SensorEvaluationContext, StoreResource], dg.SensorResult | dg.SkipReason]
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -44,9 +43,7 @@ def skips_while_the_store_is_away(evaluate: Evaluation) -> Evaluation:
 def unfinished_runs(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     """Runs that wait or work, whatever their job."""
     since = datetime.now(UTC) - _FORGOTTEN_AFTER
-    return list(
-        instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED, updated_after=since))
-    )
+    return list(instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED, updated_after=since)))
 
 
 def lane_keys(runs: list[dg.DagsterRun], family: str) -> set[str]:
@@ -60,7 +57,7 @@ def scopes_extracted_by(run: dg.DagsterRun) -> Iterator[str]:
 
     A replay moves none, so a bulk replay does not hold its scopes' new windows up.
     """
-    ops = run.run_config.get("ops", {})
+    ops: Mapping[str, Any] = run.run_config.get("ops") or {}  # type: ignore[assignment]
     if ops.get("memory_windows", {}).get("config", {}).get("mode") == "replay":
         return
     yield from lane_keys([run], "memory")

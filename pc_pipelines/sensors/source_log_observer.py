@@ -34,12 +34,14 @@ def source_log_observer(
     new = [(scope, high, at) for scope, high, at in changed if seen.get(scope) != high]
     if not new:
         return dg.SkipReason("no log has grown")
+    left = {scope for scope, _, _ in new[EVENTS_MAX:]}
     new = new[:EVENTS_MAX]
     keys = scope_keys(store.db, [scope for scope, _, _ in new])
     settled = now_us() - int((store.settings.database_wait_s + 5) * 1_000_000)
-    reported = [row for row in changed if row[2] <= new[-1][2]]
-    since = max([since, *(at for _, _, at in reported if at <= settled)])
-    seen = {scope: high for scope, high, at in reported if at >= since}
+    done = [row for row in changed if row[0] not in left]
+    left_since = min((at for scope, _, at in changed if scope in left), default=settled)
+    since = max([since, *(at for _, _, at in done if at <= min(settled, left_since))])
+    seen = {scope: high for scope, high, at in done if at >= since}
     return dg.SensorResult(
         asset_events=[
             dg.AssetObservation(
@@ -52,4 +54,5 @@ def source_log_observer(
         ],
         dynamic_partitions_requests=[partitions.scopes.build_add_request(sorted(keys.values()))],
         cursor=json.dumps([since, seen]),
+        skip_reason=f"{len(new)} logs that have grown were observed",
     )

@@ -33,7 +33,7 @@ _KEYS_A_QUERY = 200
 @skips_while_the_store_is_away
 def windows_committed_elsewhere(
     context: dg.SensorEvaluationContext, store: StoreResource
-) -> dg.SensorResult | dg.SkipReason:
+) -> dg.SkipReason:
     """At most 50 windows a tick, in the order they ended.
 
     A window is stamped before its commit waits for the ledger's lock, so one may appear behind
@@ -70,13 +70,13 @@ def windows_committed_elsewhere(
         if passing and window.finished_at <= settled:
             cursor = window.finished_at, window.window_id
     gone -= {str(key) for key, _ in to_report}
+    _report(context.instance, store, to_report)
+    for overtaken in sorted(gone):
+        context.instance.delete_dynamic_partition(name, overtaken)
     if cursor is not None:
         context.update_cursor(json.dumps(cursor))
-    if not to_report and not gone:
-        return dg.SkipReason("every window that ended is shown already")
-    return dg.SensorResult(
-        asset_events=_events(store, to_report),
-        dynamic_partitions_requests=_key_requests({str(key) for key, _ in to_report}, gone),
+    return dg.SkipReason(
+        f"{len(to_report)} windows reported, {len(gone)} keys of overtaken windows removed"
     )
 
 
@@ -108,24 +108,20 @@ def _still_reporting(instance: dg.DagsterInstance, window: WindowRow) -> bool:
     return run is not None and run.status in UNFINISHED
 
 
-def _events(
-    store: StoreResource, windows: list[tuple[WindowKey, WindowRow]]
-) -> list[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation]:
-    events: list[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation] = []
+def _report(
+    instance: dg.DagsterInstance, store: StoreResource, windows: list[tuple[WindowKey, WindowRow]]
+) -> None:
+    """Report windows, their checks, and the memories they led to.
+
+    Not as the tick's result, which is stored in one go: checks must name the materialisation.
+    """
+    if not windows:
+        return
+    name = partitions.set_name(partitions.memory_windows)
+    instance.add_dynamic_partitions(name, [str(key) for key, _ in windows])
     for key, window in windows:
-        events.append(reports.window_materialization(str(key), window, None))
-        events.extend(reports.check_evaluations(str(key), window))
+        instance.report_runless_asset_event(reports.window_materialization(str(key), window, None))
+        for evaluation in reports.check_evaluations(instance, str(key), window):
+            instance.report_runless_asset_event(evaluation)
     for scope_id in sorted({window.scope_id for _, window in windows}):
-        events.append(materialization(scope_status(store.db, scope_id)))
-    return events
-
-
-def _key_requests(
-    new: set[str], gone: set[str]
-) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
-    requests: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
-    if new:
-        requests.append(partitions.memory_windows.build_add_request(sorted(new)))
-    if gone:
-        requests.append(partitions.memory_windows.build_delete_request(sorted(gone)))
-    return requests
+        instance.report_runless_asset_event(materialization(scope_status(store.db, scope_id)))

@@ -16,6 +16,7 @@ from pc_store.cli import (
     prompt_commands,
     scope_commands,
     search_command,
+    serve_command,
     source_commands,
     window_commands,
 )
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command("ingest")(ingest_command.ingest)
 app.command("search")(search_command.search)
+app.command("serve")(serve_command.serve)
 app.add_typer(scope_commands.app, name="scope")
 app.add_typer(source_commands.app, name="source")
 app.add_typer(memory_commands.app, name="memory")

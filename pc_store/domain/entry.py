@@ -30,6 +30,11 @@ class EntryVersion:
     created_at: int = 0
 
     @property
+    def purged(self) -> bool:
+        """Whether the text was erased; no other entry has an empty one."""
+        return not self.text
+
+    @property
     def content_hash(self) -> str:
         """The entry content hash; see `content_hash`."""
         return content_hash(self.kind, self.text, self.source_refs, self.artifact_refs)

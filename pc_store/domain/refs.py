@@ -43,4 +43,4 @@ def new_id(prefix: str, *, at_us: int, ordinal: int = 0) -> str:
         at_us: microseconds since the epoch.
         ordinal: 0 to 65,535, keeps the order of ids made in one go.
     """
-    return f"{prefix}{at_us // 1000:012x}{ordinal:04x}{secrets.token_hex(8)}"
+    return f"{prefix}{at_us:014x}{ordinal:04x}{secrets.token_hex(7)}"

@@ -2,16 +2,19 @@
 
 import hashlib
 import re
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from pc_store import limits
-from pc_store.domain.text import storable, within
-from pc_store.errors import InvalidInput
+from pc_store.domain.text import identifier, storable, within
+from pc_store.errors import InvalidInput, InvalidScopeRelationship
 
 _KEY_MAX_CHARS = 200
 _KEY_HEAD_CHARS = 150
+_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNSAFE_DOTS = re.compile(r"^\.|\.(?=\.)|\.$")
 
 
@@ -28,6 +31,86 @@ class Scope:
     parent_scope_id: str | None = None
     context_references: tuple[str, ...] = ()
     external_references: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class BindingKey:
+    """An id of another system, such as a repository's address. Make one with `binding_key`."""
+
+    integration: str
+    kind: str
+    external_id: str
+
+
+def binding_key(integration: str, kind: str, external_id: str) -> BindingKey:
+    """Check a binding's key and return it.
+
+    Raises:
+        InvalidInput: a part is blank, unstorable, with white space around it, or over 128, 64
+            and 256 characters.
+    """
+    return BindingKey(
+        identifier("integration", integration, limits.BINDING_INTEGRATION_MAX_CHARS),
+        identifier("kind", kind, limits.BINDING_KIND_MAX_CHARS),
+        identifier("external_id", external_id, limits.BINDING_EXTERNAL_ID_MAX_CHARS),
+    )
+
+
+def new_scope_id() -> str:
+    """Make an id: `scp_` and 128 random bits as 26 lower-case Crockford base-32 characters."""
+    bits = secrets.randbits(128)
+    return "scp_" + "".join(_CROCKFORD[bits >> shift & 31] for shift in range(125, -1, -5))
+
+
+def context_references(values: Iterable[str], *, of: str | None) -> tuple[str, ...]:
+    """Return the ids sorted.
+
+    Args:
+        of: the scope that has them; None while it has no id yet.
+
+    Raises:
+        InvalidInput: an id breaks a rule or is repeated, or there are more than 100.
+        InvalidScopeRelationship: the scope itself is among them.
+    """
+    listed = [scope_id(value) for value in values]
+    if len(set(listed)) != len(listed):
+        raise InvalidInput("context_references", "are not unique")
+    if len(listed) > limits.SCOPE_REFERENCES_MAX:
+        raise InvalidInput(
+            "context_references",
+            f"has {len(listed)} items, the most is {limits.SCOPE_REFERENCES_MAX}",
+        )
+    if of in listed:
+        raise InvalidScopeRelationship("Context Reference", "a scope cannot reference itself")
+    return tuple(sorted(listed))
+
+
+def external_references(values: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Return the references, each {kind, value}, in the order given.
+
+    Raises:
+        InvalidInput: one is not {kind, value}, blank, unstorable, over 128 and 2,000
+            characters, or repeated; or there are more than 100.
+    """
+    checked: list[dict[str, Any]] = []
+    for value in values:
+        if set(value) != {"kind", "value"} or not all(isinstance(v, str) for v in value.values()):
+            raise InvalidInput("external_references", "must be objects of kind and value")
+        most = limits.EXTERNAL_REFERENCE_KIND_MAX_CHARS, limits.EXTERNAL_REFERENCE_VALUE_MAX_CHARS
+        checked.append(
+            {
+                "kind": _label("external_references.kind", value["kind"], most[0]),
+                "value": _label("external_references.value", value["value"], most[1]),
+            }
+        )
+        if checked[-1] in checked[:-1]:
+            raise InvalidInput("external_references", "are not unique")
+    if len(checked) > limits.SCOPE_REFERENCES_MAX:
+        raise InvalidInput(
+            "external_references",
+            f"has {len(checked)} items, the most is {limits.SCOPE_REFERENCES_MAX}",
+        )
+    return tuple(checked)
 
 
 def scope_id(value: str) -> str:

@@ -46,7 +46,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "password in a connection string",
         re.compile(
-            r"(?i)(?:server|host|data source)=[^\s]+;.*\b(?:pwd|password)=(?![*<${])[^;\s]{3,}"
+            # the first value ends at the first semicolon, so that no text takes long to search
+            r"(?i)(?:server|host|data source)=[^\s;]+;.*\b(?:pwd|password)=(?![*<${])[^;\s]{3,}"
         ),
     ),
 )

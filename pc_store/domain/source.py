@@ -1,7 +1,8 @@
 """A source: immutable captured material, one position of a scope's log."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from pc_store.errors import InvalidInput
 
 CONTENT_TYPE = "content"
 """The type of the sources that users post: text with metadata."""
+RECEIPT_SCHEMA = "powercontext.handoff-receipt.v1"
 
 
 @dataclass(frozen=True)
@@ -22,18 +24,22 @@ class NewSource:
     content: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     source_type: str = CONTENT_TYPE
+    structured: bool = False
 
     @property
     def digest(self) -> str:
         """SHA-256 over content and metadata; metadata as JSON values, so `1.0` equals `1`."""
-        return strict_json.digest(
-            {"content_sha256": text.digest(self.content), "metadata": dict(self.metadata)}
-        )
+        value = {"content_sha256": text.digest(self.content), "metadata": dict(self.metadata)}
+        return strict_json.digest(value | ({"form": "json"} if self.structured else {}))
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source as stored. `internal` marks the store's own provenance records."""
+    """A source as stored.
+
+    `internal` marks the store's own provenance records; `structured` a content that is JSON
+    text and stands for its value.
+    """
 
     position: int
     source_type: str
@@ -43,6 +49,17 @@ class Source:
     digest: str
     internal: bool
     received_at: int
+    structured: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The content as it was given: a text, or any JSON value."""
+        return json.loads(self.content) if self.structured else self.content
+
+    @property
+    def content_digest(self) -> str:
+        """`sha256:` and the SHA-256 of the content's canonical JSON."""
+        return f"sha256:{strict_json.digest(self.value)}"
 
     @property
     def ref(self) -> SourceRef:
@@ -83,6 +100,35 @@ def new_source(
     return NewSource(source_id, content, checked, source_type)
 
 
+def new_value(source_id: str, value: Any, metadata: Mapping[str, Any] | None = None) -> NewSource:
+    """Like `new_source`, for a content that may be any JSON value, blank texts included.
+
+    Raises:
+        InvalidInput: as `new_source`; or its JSON text is over 200,000 characters.
+    """
+    checked = new_source(source_id, "-", metadata)
+    strict_json.checked(value, field="content")
+    structured = not isinstance(value, str)
+    content = strict_json.dumps(value) if structured else value
+    text.within("content", content, limits.SOURCE_CONTENT_MAX_CHARS)
+    return replace(checked, content=content, structured=structured)
+
+
+def refuse_reserved(value: Any) -> None:
+    """Let only this store write receipts.
+
+    Raises:
+        InvalidInput: the content is, or as text reads as, an object of a receipt's schema.
+    """
+    if isinstance(value, str) and value.lstrip("\ufeff \t\r\n").startswith("{"):
+        try:
+            value = json.loads(value.strip("\ufeff \t\r\n"))
+        except (ValueError, RecursionError):
+            return
+    if isinstance(value, Mapping) and value.get("schema") == RECEIPT_SCHEMA:
+        raise InvalidInput("content", "uses a schema that is reserved for this server's receipts")
+
+
 def estimated_tokens(content: str) -> int:
     """An upper estimate of a text's tokens, with no tokeniser at hand.
 
@@ -102,6 +148,8 @@ def ineligible(source: Source, *, now_us: int) -> str | None:
     """
     if source.internal:
         return "internal"
+    if not source.content.strip():
+        return "blank"
     if source.source_type != CONTENT_TYPE:
         return "no text"
     if "expires_at" in source.metadata:

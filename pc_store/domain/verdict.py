@@ -139,7 +139,7 @@ def _broken_rule(
 
     secret = find_secret(f"{proposal.text}\n{proposal.reason or ''}") if refuse_secrets else None
     if secret is not None:
-        return SECRET, f"text: contains a {secret}"
+        return SECRET, f"text: contains a credential: {secret}"
     return None
 
 

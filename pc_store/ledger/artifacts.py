@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from pc_store.domain.refs import ArtifactRef, SourceRef
-from pc_store.errors import NotFound, RevisionConflict
+from pc_store.errors import ArtifactNotFound, RevisionConflict
 from pc_store.ledger.schema import artifact_revisions, artifacts, lineage
 
 
@@ -133,7 +133,7 @@ def commit(
 def revision(
     conn: sa.Connection, scope_id: str, family: str, artifact_id: str, number: int
 ) -> Revision:
-    """Return one revision. Raises NotFound."""
+    """Return one revision. Raises ArtifactNotFound."""
     table = artifact_revisions
     query = sa.select(table).where(
         table.c.scope_id == scope_id,
@@ -143,7 +143,7 @@ def revision(
     )
     row = conn.execute(query).one_or_none()
     if row is None:
-        raise NotFound(
+        raise ArtifactNotFound(
             f"{family}/{artifact_id} has no revision {number}",
             family=family,
             artifact_id=artifact_id,
@@ -168,6 +168,24 @@ def revisions(
         .limit(limit)
     )
     return [_revision(row) for row in conn.execute(query)]
+
+
+def heads(
+    conn: sa.Connection, scope_id: str, family: str, *, after: str = "", limit: int
+) -> list[ArtifactRef]:
+    """The heads of a family's artifacts that have a revision, by id, after the given one."""
+    query = (
+        sa.select(artifacts.c.artifact_id, artifacts.c.head)
+        .where(
+            artifacts.c.scope_id == scope_id,
+            artifacts.c.family == family,
+            artifacts.c.head > 0,
+            artifacts.c.artifact_id > after,
+        )
+        .order_by(artifacts.c.artifact_id)
+        .limit(limit)
+    )
+    return [ArtifactRef(family, row.artifact_id, row.head) for row in conn.execute(query)]
 
 
 def lineage_of(

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from pc_store import limits
 from pc_store.domain.window import Consumer
-from pc_store.errors import CursorConflict, NotFound
+from pc_store.errors import CursorConflict, ScopeNotFound
 from pc_store.ledger.schema import cursors
 
 _widened = sa.case(
@@ -24,13 +24,13 @@ class Cursor:
 
 
 def get(conn: sa.Connection, scope_id: str, consumer: Consumer) -> Cursor:
-    """Return a cursor. Raises NotFound: no such scope."""
+    """Return a cursor. Raises ScopeNotFound."""
     query = sa.select(cursors.c.position, cursors.c.window_limit).where(
         cursors.c.scope_id == scope_id, cursors.c.consumer == consumer
     )
     row = conn.execute(query).one_or_none()
     if row is None:
-        raise NotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
+        raise ScopeNotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
     return Cursor(row.position, row.window_limit)
 
 

@@ -79,6 +79,31 @@ class Database:
                     raise
             time.sleep(random.uniform(0.001, 0.01))  # noqa: S311 - spreads waiters, no secret
 
+    @contextmanager
+    def joined(self) -> Iterator["Database"]:
+        """One write transaction as a database: whatever uses it becomes part of the transaction.
+
+        Each `write` on it is a savepoint, each `read` sees what was written so far.
+
+        Raises:
+            StoreBusy, StoreUnavailable: as `write`.
+        """
+        with self.write() as conn:
+            inner = _Joined(self, conn)
+            yield inner
+        if inner.overwrite_due:
+            self.overwrite_deleted()
+
+    def overwrite_deleted(self) -> None:
+        """Bring SQLite's write-ahead log into the file and empty it; PostgreSQL does so itself.
+
+        Deleted content is zeroed in the file as it is deleted, but the log keeps older pages.
+        A reader that is at work keeps the log from being emptied; the next one does it.
+        """
+        if self.is_sqlite:
+            with _reported(), self._engine.connect() as conn:
+                conn.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close idle connections."""
         self._engine.dispose()
@@ -92,6 +117,31 @@ class Database:
     def label(self) -> str:
         """The URL without its password."""
         return self._engine.url.render_as_string(hide_password=True)
+
+
+class _Joined(Database):
+    """A transaction that poses as a database, for `Database.joined`."""
+
+    def __init__(self, outer: Database, conn: sa.Connection) -> None:
+        self._conn = conn
+        self._engine = outer.engine
+        self.is_sqlite = outer.is_sqlite
+        self.overwrite_due = False
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        yield self._conn
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        with self._conn.begin_nested():
+            yield self._conn
+
+    def overwrite_deleted(self) -> None:
+        self.overwrite_due = True
+
+    def close(self) -> None:
+        """The outer database closes."""
 
 
 def is_busy(error: BaseException) -> bool:
@@ -139,6 +189,7 @@ def _sqlite(url: str, wait_s: float) -> sa.Engine:
         connection.execute(f"PRAGMA busy_timeout = {int(wait_s * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what is purged leaves no trace
         # from here on waiting is done by Database, see _begin_immediate
         connection.execute("PRAGMA busy_timeout = 50")
 

@@ -9,13 +9,14 @@ import sqlalchemy as sa
 from pc_store.domain.entry import Change, EntryVersion, Op, content_hash
 from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef, SourceRef
 from pc_store.domain.text import digest
-from pc_store.errors import NotFound
-from pc_store.ledger import artifacts
+from pc_store.errors import EntryNotFound
+from pc_store.ledger import artifacts, memory_sizes
 from pc_store.ledger.schema import (
     artifact_revisions,
     entry_versions,
     manifest_spans,
     memory_changes,
+    purges,
 )
 
 
@@ -82,16 +83,21 @@ def page(
     scope_id: str,
     *,
     include_inactive: bool = False,
+    kind: str | None = None,
     after: str = "",
-    limit: int,
+    limit: int | None,
 ) -> list[EntryRow]:
-    """Entries of the head by entry id, after the given one."""
+    """Entries of the head by entry id, after the given one; purged ones are left out."""
     query = _ROW.where(
         manifest_spans.c.scope_id == scope_id, _CURRENT, manifest_spans.c.entry_id > after
     )
     if not include_inactive:
         query = query.where(manifest_spans.c.state == "active")
-    query = query.order_by(manifest_spans.c.entry_id).limit(limit)
+    if kind is not None:
+        query = query.where(entry_versions.c.kind == kind)
+    query = query.where(entry_versions.c.text != "").order_by(manifest_spans.c.entry_id)
+    if limit is not None:
+        query = query.limit(limit)
     return [_row(row) for row in conn.execute(query)]
 
 
@@ -154,7 +160,7 @@ def at(
 
 
 def history(conn: sa.Connection, scope_id: str, entry_id: str) -> list[EntryRow]:
-    """Every version of an entry, oldest first, in its last state. Raises NotFound."""
+    """Every version of an entry, oldest first, in its last state. Raises EntryNotFound."""
     # a version that another one followed was active to the end: only active entries are revised
     query = (
         sa.select(entry_versions, sa.func.coalesce(manifest_spans.c.state, "active").label("state"))
@@ -171,7 +177,7 @@ def history(conn: sa.Connection, scope_id: str, entry_id: str) -> list[EntryRow]
     )
     rows = [_row(row) for row in conn.execute(query)]
     if not rows:
-        raise NotFound(f"the scope has no entry {entry_id!r}", entry_id=entry_id)
+        raise EntryNotFound(f"the scope has no entry {entry_id!r}", entry_id=entry_id)
     return rows
 
 
@@ -248,6 +254,7 @@ def apply(
             for item in changed
         ],
     )
+    memory_sizes.change(conn, scope_id, [item.change.op for item in changed])
 
 
 def _has_body(item: NewVersion) -> bool:
@@ -343,7 +350,7 @@ def changed_terms(
 
 
 def fingerprint(conn: sa.Connection, scope_id: str, revision: int) -> str:
-    """Tells a memory's revision from another ledger's revision of the same number."""
+    """Tells a memory's revision from another ledger's of the same number, or before a purge."""
     query = (
         sa.select(
             sa.func.count(),
@@ -361,7 +368,9 @@ def fingerprint(conn: sa.Connection, scope_id: str, revision: int) -> str:
         artifact_revisions.c.revision == revision,
     )
     changed = conn.execute(query).one()
-    return " ".join(map(str, (conn.execute(made).scalar_one_or_none(), *changed)))
+    purged = sa.select(sa.func.count()).select_from(purges).where(purges.c.scope_id == scope_id)
+    parts = conn.execute(made).scalar_one_or_none(), *changed, conn.execute(purged).scalar_one()
+    return " ".join(map(str, parts))
 
 
 def _terms(conn: sa.Connection, scope_id: str, tokeniser: str, *, after: int) -> list[TermsRow]:

@@ -53,7 +53,30 @@ scopes = sa.Table(
     _col("version", Count, "optimistic lock"),
     _col("created_at", Time),
     sa.UniqueConstraint("key"),
+    sa.Index(None, "parent_scope_id"),
     comment="The isolation boundary: everything below belongs to exactly one scope.",
+)
+
+scope_creations = sa.Table(
+    "scope_creations",
+    metadata,
+    _key("idempotency_key"),
+    _col("digest", Id, "SHA-256 of the values the scope was made of"),
+    _col("scope_id", Id),
+    _col("created_at", Time),
+    comment="Keys under which scopes were made: the same key and values give the same scope.",
+)
+
+scope_bindings = sa.Table(
+    "scope_bindings",
+    metadata,
+    _key("integration"),
+    _key("kind"),
+    _key("external_id"),
+    _col("scope_id", Id),
+    _col("bound_at", Time),
+    sa.Index(None, "scope_id"),
+    comment="What ids of other systems, such as a repository's address, stand for.",
 )
 
 source_heads = sa.Table(
@@ -79,6 +102,7 @@ sources = sa.Table(
     _col("tokens", Count, "estimated tokens of the content"),
     _col("internal", sa.Boolean, "the store's own provenance record; never shown to a model"),
     _col("received_at", Time),
+    _col("form", Id, "json: the content is JSON text, read as its value; null: text", null=True),
     sa.UniqueConstraint("scope_id", "source_type", "source_id"),
     comment="The append-only log of captured material.",
 )
@@ -283,4 +307,37 @@ vectors = sa.Table(
     _key("profile", comment="provider, model, dimensions and normalisation"),
     _col("vector", sa.LargeBinary, "little-endian float32[dims], unit length"),
     comment="Embeddings by text: no text is embedded twice under one profile.",
+)
+
+memory_sizes = sa.Table(
+    "memory_sizes",
+    metadata,
+    _key("scope_id"),
+    _col("active", Count, "active entries of the head"),
+    _col("inactive", Count, "inactive entries of the head"),
+    comment="Running counts of each memory's entries, so that a write need not count them.",
+)
+
+purges = sa.Table(
+    "purges",
+    metadata,
+    _key("scope_id"),
+    _key("entry_id"),
+    _col("revision", Count, "the memory's head after the purge"),
+    _col("purged_at", Time),
+    comment="Entries whose text was erased for good; their versions have an empty text.",
+)
+
+idempotent_answers = sa.Table(
+    "idempotent_answers",
+    metadata,
+    _key("principal", comment="who asked; empty without authentication"),
+    _key("route"),
+    _key("key"),
+    _col("digest", Id, "SHA-256 of the request's body"),
+    _col("status", Count, "HTTP status of the answer; null while at work", null=True),
+    _col("answer", sa.Text, "JSON, as text; null while at work", null=True),
+    _col("created_at", Time),
+    sa.Index(None, "created_at"),
+    comment="Answers kept for idempotency keys, for 24 hours.",
 )

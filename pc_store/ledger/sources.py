@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from pc_store.domain import strict_json
 from pc_store.domain.source import NewSource, Source, estimated_tokens
-from pc_store.errors import NotFound
+from pc_store.errors import ScopeNotFound, SourceNotFound
 from pc_store.ledger.schema import source_heads, sources
 
 
@@ -24,12 +24,12 @@ def lock_head(conn: sa.Connection, scope_id: str) -> int:
     """Lock the scope's log until the transaction ends and return its last position.
 
     Raises:
-        NotFound: no such scope.
+        ScopeNotFound: no such scope.
     """
     query = sa.select(source_heads.c.position).where(source_heads.c.scope_id == scope_id)
     position = conn.execute(query.with_for_update()).scalar_one_or_none()
     if position is None:
-        raise NotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
+        raise ScopeNotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
     return int(position)
 
 
@@ -80,6 +80,7 @@ def append(
                 "tokens": estimated_tokens(source.content),
                 "internal": internal,
                 "received_at": now_us,
+                "form": "json" if source.structured else None,
             }
             for ordinal, source in enumerate(new, start=1)
         ],
@@ -92,11 +93,11 @@ def append(
 
 
 def high_watermark(conn: sa.Connection, scope_id: str) -> int:
-    """The log's last position. Raises NotFound: no such scope."""
+    """The log's last position. Raises ScopeNotFound."""
     query = sa.select(source_heads.c.position).where(source_heads.c.scope_id == scope_id)
     position = conn.execute(query).scalar_one_or_none()
     if position is None:
-        raise NotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
+        raise ScopeNotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
     return int(position)
 
 
@@ -110,6 +111,25 @@ def between(conn: sa.Connection, scope_id: str, *, after: int, through: int) -> 
             sources.c.position <= through,
         )
         .order_by(sources.c.position)
+    )
+    return [_source(row) for row in conn.execute(query)]
+
+
+def page(
+    conn: sa.Connection, scope_id: str, source_type: str, *, after: int, through: int, limit: int
+) -> list[Source]:
+    """Sources of a type at positions (after, through], in order, without the store's own."""
+    query = (
+        sa.select(sources)
+        .where(
+            sources.c.scope_id == scope_id,
+            sources.c.position > after,
+            sources.c.position <= through,
+            sources.c.source_type == source_type,
+            sources.c.internal.is_(False),
+        )
+        .order_by(sources.c.position)
+        .limit(limit)
     )
     return [_source(row) for row in conn.execute(query)]
 
@@ -129,7 +149,7 @@ def sizes(conn: sa.Connection, scope_id: str, *, after: int, through: int) -> li
 
 
 def get(conn: sa.Connection, scope_id: str, source_type: str, source_id: str) -> Source:
-    """Return one source. Raises NotFound."""
+    """Return one source. Raises SourceNotFound."""
     query = sa.select(sources).where(
         sources.c.scope_id == scope_id,
         sources.c.source_type == source_type,
@@ -137,7 +157,7 @@ def get(conn: sa.Connection, scope_id: str, source_type: str, source_id: str) ->
     )
     row = conn.execute(query).one_or_none()
     if row is None:
-        raise NotFound(
+        raise SourceNotFound(
             f"the scope has no source {source_id!r} of type {source_type!r}",
             source_type=source_type,
             source_id=source_id,
@@ -168,4 +188,5 @@ def _source(row: sa.Row) -> Source:  # type: ignore[type-arg]
         digest=row.digest,
         internal=row.internal,
         received_at=row.received_at,
+        structured=row.form == "json",
     )

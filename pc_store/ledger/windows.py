@@ -234,6 +234,16 @@ def draft(conn: sa.Connection, window_id: str) -> tuple[str, dict[str, Any]] | N
     return (row.basis, row.answer) if row is not None else None
 
 
+def drafts_of(conn: sa.Connection, scope_id: str) -> dict[str, dict[str, Any]]:
+    """The answers kept for a scope's windows, by window id."""
+    query = (
+        sa.select(window_drafts.c.window_id, window_drafts.c.answer)
+        .join(windows, windows.c.window_id == window_drafts.c.window_id)
+        .where(windows.c.scope_id == scope_id)
+    )
+    return {row.window_id: row.answer for row in conn.execute(query)}
+
+
 def drop_draft(conn: sa.Connection, window_id: str) -> None:
     """Forget the answer kept for a window."""
     conn.execute(sa.delete(window_drafts).where(window_drafts.c.window_id == window_id))

@@ -71,7 +71,7 @@ _CLOCK = re.compile(
 _SPEAKER = re.compile(
     r"\s*(?:\*\*|\[|<)?([\w\u4e00-\u9fff][\w .'·-]{0,23}?)(?:\*\*|\]|>)?\s*[:：](?:\*\*)?\s*"
 )
-_NAME = re.compile(r"(?m)^\s*(?:\*\*)?([A-Z][\w'-]{1,15}|[\u4e00-\u9fff]{2,4})\s*[:：]")
+_NAME = re.compile(r"(?m)^[ \t]*(?:\*\*)?([A-Z][\w'-]{1,15}|[\u4e00-\u9fff]{2,4})\s*[:：]")
 _ROLES = frozenset(
     {"user", "human", "assistant", "ai", "agent", "bot", "system", "tool", "developer", "customer"}
     | {"claude", "gpt", "用户", "助手", "助理", "客服", "客户", "系统", "智能体", "机器人", "我"}

@@ -34,6 +34,9 @@ from pc_store.ledger.entries import TermsRow
 from pc_store.search.ranking import Integers, Postings
 from pc_store.search.tokens import TOKENISER, tokens
 
+Torn = duckdb.Error
+"""What reading a shard raises when its file turns out to be torn."""
+
 FORMAT = "1"
 OPEN_FILES_MAX = 16
 _ABANDONED_S = 3_600.0
@@ -212,6 +215,19 @@ def discard(path: Path, why: object) -> None:
             del _opened[folder]
     with contextlib.suppress(OSError):
         path.unlink()
+
+
+def forget(index_dir: Path, scope_id: str) -> None:
+    """Take a scope's index files away, because they hold words that must be gone.
+
+    One that is being built meanwhile is refused by its anchor when it is next asked.
+    """
+    folder = _folder(index_dir, scope_id)
+    with _lock:
+        _opened.pop(folder, None)
+    for path in _files(folder):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def build(

@@ -19,7 +19,7 @@ from pc_store.domain.refs import SourceRef
 from pc_store.domain.source import Source, ineligible
 from pc_store.domain.text import digest
 from pc_store.domain.window import OPEN
-from pc_store.errors import ModelAnsweredBadly, ModelError
+from pc_store.errors import ModelAnsweredBadly, ModelError, ModelSilent
 from pc_store.ledger import sources, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
@@ -40,6 +40,8 @@ class KeptAnswer:
         shown: the entries that were shown, and the version of each.
         rejected: proposals that the provider's edge could not accept.
         fault: why nothing could be read from the answer; None when it could.
+        faulty: the answer broke a rule. One that did not may still have rejected proposals:
+            of two calls that revise the same entry, the second's.
         filtered: positions passed over, by reason.
         prompt_revision: of the scope's own prompt that was sent; None for the packaged one.
     """
@@ -52,6 +54,7 @@ class KeptAnswer:
     fault: str | None
     filtered: Mapping[str, int]
     asked: bool
+    faulty: bool = False
     prompt_revision: int | None = None
     reused: bool = False
 
@@ -68,6 +71,7 @@ class KeptAnswer:
             "fault": self.fault,
             "filtered": dict(self.filtered),
             "asked": self.asked,
+            "faulty": self.faulty,
             "prompt_revision": self.prompt_revision,
         }
 
@@ -86,6 +90,7 @@ class KeptAnswer:
             fault=kept["fault"],
             filtered=kept["filtered"],
             asked=kept["asked"],
+            faulty=kept["faulty"],
             prompt_revision=kept["prompt_revision"],
             reused=reused,
         )
@@ -108,19 +113,18 @@ def ask(db: Database, settings: Settings, proposer: Proposer, window_id: str) ->
         prompt = prompt_in_force(conn, window.scope_id, MEMORY_EXTRACT)
         basis = digest(f"{proposer.provider}\n{proposer.model}\n{prompt.label}\n{prompt.text}")
         kept = windows.draft(conn, window_id)
-        if (
-            kept is not None
-            and kept[0] == basis
-            and not kept[1]["rejected"]
-            and not kept[1]["fault"]
-        ):
+        if kept is not None and kept[0] == basis and not kept[1]["faulty"]:
             return KeptAnswer.from_json(kept[1], reused=True)
         shown_sources, filtered = _eligible(conn, window)
     _note_asking(db, window, proposer, prompt)
     try:
         answer = _asked(db, settings, proposer, window, prompt, shown_sources, filtered)
     except ModelError as error:
-        recover.record_failure(db, settings, window_id, error)
+        alive = False
+        if isinstance(error, ModelSilent) and recover.is_last_straw(settings, window):
+            alive, cost = _answers_another(proposer, prompt)
+            error.usage = (error.usage or Usage()) + cost
+        recover.record_failure(db, settings, window_id, error, alive=alive)
         raise
     now = clock()
     with db.write() as conn:
@@ -166,7 +170,7 @@ def _asked(
         limit=settings.shown_entries,
     )
     entries = [ShownEntry(entry.entry_id, entry.kind, entry.text) for entry in related]
-    fault = None
+    fault, faulty = None, False
     try:
         answer = propose_all(
             proposer,
@@ -177,7 +181,7 @@ def _asked(
         )
     except ModelAnsweredBadly as error:
         answer = Answer(tuple(error.salvage), error.usage or Usage(), tuple(error.rejected))
-        fault = None if error.readable and error.rejected else error.message
+        fault, faulty = None if error.readable and error.rejected else error.message, True
     return KeptAnswer(
         proposals=answer.proposals,
         rejected=answer.rejected,
@@ -189,8 +193,24 @@ def _asked(
         fault=fault,
         filtered=filtered,
         asked=True,
+        faulty=faulty,
         prompt_revision=prompt.ref.revision if prompt.ref else None,
     )
+
+
+def _answers_another(proposer: Proposer, prompt: Prompt) -> tuple[bool, Usage]:
+    """Whether the model answers a harmless source, and what that cost.
+
+    If it does, its silence about a window's only source lies in that source. Without asking, a
+    scope whose every other source waits behind this one could never tell.
+    """
+    harmless = Evidence("e1", "content", "probe", "The nightly build passed.")
+    try:
+        return True, proposer.propose([harmless], [], policy=prompt.text).usage
+    except ModelAnsweredBadly as error:
+        return True, error.usage or Usage()
+    except ModelError as error:
+        return False, error.usage or Usage()
 
 
 def _eligible(conn: sa.Connection, window: WindowRow) -> tuple[list[Source], dict[str, int]]:

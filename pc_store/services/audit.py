@@ -21,6 +21,7 @@ from pc_store.ledger.schema import (
     lineage,
     manifest_spans,
     memory_changes,
+    purges,
     quarantined_sources,
     source_heads,
     sources,
@@ -189,18 +190,23 @@ def _unresolved(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[
 
 
 def _tampered(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[dict[str, Any]]:
+    query = _scoped(sa.select(purges.c.scope_id, purges.c.entry_id), purges, scope_id)
+    purged = {(row.scope_id, row.entry_id) for row in conn.execute(query)}
     return [
         {"scope_id": row.scope_id, "entry_id": row.entry_id, "version": row.version}
         for row in conn.execute(_versions(scope_id))
-        if digest(row.text) != row.text_digest
-        or content_hash(
-            row.kind,
-            row.text,
-            [SourceRef(*pair) for pair in row.source_refs],
-            [ArtifactRef(*ref) for ref in row.artifact_refs],
-        )
-        != row.content_hash
+        if (bool(row.text) if (row.scope_id, row.entry_id) in purged else not _as_written(row))
     ]
+
+
+def _as_written(row: sa.Row[Any]) -> bool:
+    """Whether a version's text, kind and evidence are those its digests were made of."""
+    sources_cited = [SourceRef(*pair) for pair in row.source_refs]
+    artifacts_cited = [ArtifactRef(*ref) for ref in row.artifact_refs]
+    return bool(
+        digest(row.text) == row.text_digest
+        and content_hash(row.kind, row.text, sources_cited, artifacts_cited) == row.content_hash
+    )
 
 
 def _head_differs(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[dict[str, Any]]:

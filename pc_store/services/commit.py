@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from pc_store.domain.capacity import DEFAULT_BUDGET, Budget, refuse_growth
 from pc_store.domain.entry import Change, Draft, Dropped, EntryVersion, Origin, plan_changes
 from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef, SourceRef, new_id
+from pc_store.domain.revision import EntryChange, content_bytes
 from pc_store.domain.text import digest
-from pc_store.errors import EntryInactive, NotFound, RevisionConflict
-from pc_store.ledger import artifacts, entries
+from pc_store.errors import EntryInactive, EntryNotFound, RevisionConflict, ScopeNotFound
+from pc_store.ledger import artifacts, entries, manifests, memory_sizes
 from pc_store.ledger.entries import NewVersion
 from pc_store.search.tokens import TOKENISER, terms_of
 
@@ -36,11 +38,11 @@ def lock_memory(conn: sa.Connection, scope_id: str) -> int:
     """Lock the scope's memory until the transaction ends and return its head.
 
     Raises:
-        NotFound: no such scope.
+        ScopeNotFound: no such scope.
     """
     head = artifacts.lock_head(conn, scope_id, MEMORY_FAMILY, MEMORY_ID)
     if head is None:
-        raise NotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
+        raise ScopeNotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
     return head
 
 
@@ -55,6 +57,7 @@ def commit_drafts(
     window_id: str | None = None,
     lineage_sources: Sequence[SourceRef] = (),
     lineage_artifacts: Sequence[ArtifactRef] = (),
+    budget: Budget = DEFAULT_BUDGET,
 ) -> Committed:
     """Deduplicate drafts against the memory as it is now, and write what changes.
 
@@ -63,9 +66,10 @@ def commit_drafts(
             A target that has moved since is a conflict: the proposal answered an older text.
 
     Raises:
-        NotFound: no such scope or entry.
+        ScopeNotFound, EntryNotFound: no such scope or entry.
         EntryInactive: a target is retired.
         RevisionConflict: a target is not at the version that was shown.
+        CapacityExceeded: the memory would outgrow its budget.
     """
     head = lock_memory(conn, scope_id)
     targets = _targets(conn, scope_id, drafts, shown)
@@ -84,6 +88,7 @@ def commit_drafts(
         lineage_sources=lineage_sources,
         lineage_artifacts=lineage_artifacts,
         dropped=plan.dropped,
+        budget=budget,
     )
 
 
@@ -99,11 +104,13 @@ def commit_changes(
     lineage_sources: Sequence[SourceRef] = (),
     lineage_artifacts: Sequence[ArtifactRef] = (),
     dropped: Sequence[Dropped] = (),
+    budget: Budget = DEFAULT_BUDGET,
 ) -> Committed:
     """Write changes as revision `head` + 1. The caller holds the memory's lock.
 
     Raises:
         RevisionConflict: the head is not `head`.
+        CapacityExceeded: the memory would outgrow its budget.
     """
     revision = artifacts.commit(
         conn,
@@ -120,8 +127,30 @@ def commit_changes(
         used=lineage_artifacts,
     )
     changed = [_with_ids(change, ordinal, now_us) for ordinal, change in enumerate(changes)]
+    before = memory_sizes.get(conn, scope_id)
     entries.apply(conn, scope_id, revision, changed, origin=origin, now_us=now_us)
+    after = memory_sizes.get(conn, scope_id)
+    if any(change.op != "deactivate" for change in changes):
+        after_bytes = content_bytes(after, [_change_of(item) for item in changed])
+        before_bytes = 0
+        if after_bytes > budget.max_manifest_bytes:  # only then does it matter what it was
+            last = manifests.made_between(conn, scope_id, after=head - 1, through=head)
+            before_bytes = content_bytes(before, [made.change for made in last])
+        refuse_growth(
+            budget,
+            before=before,
+            after=after,
+            bytes_before=before_bytes,
+            bytes_after=after_bytes,
+        )
     return Committed(revision, tuple(changed), tuple(dropped))
+
+
+def _change_of(item: NewVersion) -> EntryChange:
+    change = item.change
+    before = change.before.entry_version_id if change.before else None
+    after = item.entry_version_id if change.op in ("add", "revise") else None
+    return EntryChange(change.op, item.entry_id, before, after, change.reason)
 
 
 def _targets(
@@ -134,7 +163,7 @@ def _targets(
     rows = entries.current(conn, scope_id, wanted)
     for entry_id in wanted:
         if entry_id not in rows:
-            raise NotFound(f"the memory has no entry {entry_id!r}", entry_id=entry_id)
+            raise EntryNotFound(f"the memory has no entry {entry_id!r}", entry_id=entry_id)
         now = rows[entry_id].version
         if now.state != "active":
             raise EntryInactive(f"the entry {entry_id} was retired", entry_id=entry_id)

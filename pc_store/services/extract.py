@@ -12,7 +12,7 @@ from pc_store.domain.proposal import Proposer, Rejected
 from pc_store.domain.refs import PROMPT_FAMILY, ArtifactRef
 from pc_store.domain.verdict import Check, Verdict, check_of, judge
 from pc_store.domain.window import WindowKey
-from pc_store.errors import ModelAnsweredBadly, StoreError, WindowRefused
+from pc_store.errors import ModelAnsweredBadly, ModelError, StoreError, WindowRefused
 from pc_store.ledger import cursors, entries, quarantines, sources, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
@@ -148,15 +148,23 @@ def drain(
 
     Raises:
         NotFound: no such scope.
-        ModelError, Conflict: as `run_window`; windows committed before stay committed.
+        ModelError, Conflict: as `run_window`, for a window that is to be tried again later;
+            windows committed before stay committed.
     """
     run_id = run_id or new_run_id()
     started = time.monotonic()
     with db.read() as conn:
         until = sources.high_watermark(conn, scope_id)
     done: list[Processed] = []
-    while not done or time.monotonic() - started < budget_s:
-        result = flush(db, settings, proposer, scope_id, run_id=run_id)
+    first = True
+    while first or time.monotonic() - started < budget_s:
+        first = False
+        try:
+            result = flush(db, settings, proposer, scope_id, run_id=run_id)
+        except ModelError:
+            if _waits(db, scope_id):
+                raise
+            continue  # the window was halved or its source set aside: the next is another one
         if result.status == "idle":
             break
         done.append(result)
@@ -191,6 +199,12 @@ def new_run_id() -> str:
     return f"local-{secrets.token_hex(8)}"
 
 
+def _waits(db: Database, scope_id: str) -> bool:
+    """Whether a window of the scope waits for its next attempt."""
+    with db.read() as conn:
+        return windows.open_live(conn, scope_id, "memory") is not None
+
+
 def _kept(conn: sa.Connection, window_id: str) -> KeptAnswer:
     kept = kept_answer(conn, window_id)
     if kept is None:
@@ -205,12 +219,12 @@ def _judged(settings: Settings, window: WindowRow, kept: KeptAnswer) -> Judged:
         shown=kept.shown,
         refuse_secrets=settings.secret_detection,
     )
+    faulty = kept.faulty or bool(verdict.faults)
     for item in kept.rejected:
         verdict.rejected.append(Rejected(item.ordinal + 1, check_of(item.rule), item.reason))
     if kept.fault is not None:
         verdict.rejected.append(Rejected(0, "every_proposal_is_well_formed", kept.fault))
     last_attempt = window.counted_failures + 1 >= settings.window_max_attempts
-    faulty = bool(verdict.faults)
     salvaged = faulty and last_attempt and bool(verdict.kept)
     return Judged(verdict, refused=faulty and not salvaged, salvaged=salvaged)
 

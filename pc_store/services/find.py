@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import duckdb
 import sqlalchemy as sa
 
 from pc_store import limits
@@ -158,7 +157,7 @@ def _asking(
                 words, due = _words(conn, scope_id, head, shard)
                 answer = ask(conn, head, words)
                 anchor = entries.fingerprint(conn, scope_id, head) if due else ""
-        except duckdb.Error as error:
+        except shards.Torn as error:
             if shard is None:
                 raise
             shards.discard(shard.path, error)

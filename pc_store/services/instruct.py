@@ -11,7 +11,7 @@ from pc_store.errors import InvalidInput, RevisionConflict
 from pc_store.ledger import artifacts, scopes
 from pc_store.ledger.artifacts import Revision
 from pc_store.ledger.database import Database
-from pc_store.llm.policy import packaged
+from pc_store.llm.policy import packaged as packaged
 
 MEMORY_EXTRACT = "memory.extract"
 

@@ -25,12 +25,15 @@ from pc_store.settings import Settings
 
 
 def record_failure(
-    db: Database, settings: Settings, window_id: str, error: StoreError
+    db: Database, settings: Settings, window_id: str, error: StoreError, *, alive: bool = False
 ) -> WindowRow:
     """Write a failure into the window's row and decide what follows.
 
     Nothing of the window's results is written. The cursor stays, except past a single source
     that goes into quarantine. A window that somebody else has ended is left as it is.
+
+    Args:
+        alive: the model answered something else just now.
     """
     now = clock()
     with db.write() as conn:
@@ -58,7 +61,8 @@ def record_failure(
                 max_attempts=settings.window_max_attempts,
                 size=window.size,
                 answered=isinstance(error, ModelAnsweredBadly),
-                others_answered_since=windows.model_answered_since(
+                others_answered_since=alive
+                or windows.model_answered_since(
                     conn, window.model or "", first, but=window_id
                 ),
             )
@@ -69,6 +73,12 @@ def record_failure(
         else:
             _retry_later(conn, settings, window, error, now)
         return windows.get(conn, window_id)
+
+
+def is_last_straw(settings: Settings, window: WindowRow) -> bool:
+    """Whether one more counted failure decides if the window's one source is set aside."""
+    last = window.counted_failures + 1 >= settings.window_max_attempts
+    return window.kind == "live" and window.size == 1 and last
 
 
 def add_usage(conn: sa.Connection, window_id: str, usage: Usage) -> None:

@@ -8,6 +8,8 @@ window is answered by a model (the tests' stub) that cites evidence it was never
 Takes about three minutes. Needs Chromium at PC_CHROMIUM, by default /usr/bin/chromium.
 """
 
+# ruff: noqa: E402, T201 - the imports need the path set first; it talks to a person
+
 import argparse
 import json
 import os
@@ -20,7 +22,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# before the imports below: these folders are no packages, and this is a program of its own
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "pipelines")]
 
 from dagster_process import ROOT, DagsterProcess
@@ -36,11 +37,12 @@ SCOPES = ("orders-importer", "billing", "support-bot", "search-team", "logistics
 SOURCES = 35
 PARTITION = "billing@00000011-00000015"
 MOST_BYTES = 400_000
+REPLAY = "ops:\n  memory_windows:\n    config:\n      mode: replay\n"
 SIZE = {"width": 1600, "height": 1000}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("out_dir", type=Path)
     parser.add_argument("--only", nargs="*", default=list(SHOTS), choices=list(SHOTS))
     parser.add_argument("--home", type=Path, help="keep the instance here, and use it again")
@@ -84,8 +86,10 @@ def prepared(home: Path) -> Iterator[tuple[DagsterProcess, str]]:
     fill(home)
     with DagsterProcess(home, env=env) as dagster:
         dagster.wait_for(
-            lambda: len(dagster.partitions("memory_windows")["materialized"]) == 35
-            and not dagster.unfinished(),
+            lambda: (
+                len(dagster.partitions("memory_windows")["materialized"]) == 35
+                and not dagster.unfinished()
+            ),
             "35 windows",
             within_s=240,
         )
@@ -158,6 +162,7 @@ def browser() -> Iterator[Page]:
 
 
 def lineage(page: Page, dagster: DagsterProcess, _: str) -> None:
+    audit(dagster)
     groups = ",".join(f"global@global:{name}" for name in ("sources", "memory"))
     page.goto(f"{dagster.url}/asset-groups?expanded={groups}")
     page.get_by_text("source_log").first.wait_for()
@@ -183,8 +188,7 @@ def checks(page: Page, dagster: DagsterProcess, _: str) -> None:
 
 
 def source_log_checks(page: Page, dagster: DagsterProcess, _: str) -> None:
-    run = dagster.launch("integrity_audit")
-    dagster.wait_for(lambda: dagster.runs(runIds=[run])[0]["status"] == "SUCCESS", "the audit")
+    audit(dagster)
     page.goto(f"{dagster.url}/assets/source_log?view=checks")
     page.get_by_text("offending rows").first.wait_for()
 
@@ -196,10 +200,39 @@ def plots(page: Page, dagster: DagsterProcess, _: str) -> None:
 
 
 def backfill_dialog(page: Page, dagster: DagsterProcess, _: str) -> None:
+    fill_backfill_dialog(page, dagster, "billing@")
+
+
+def fill_backfill_dialog(page: Page, dagster: DagsterProcess, starting_with: str) -> None:
+    """Open the dialog and choose windows and `mode: replay`, as a person would."""
     page.goto(f"{dagster.url}/assets/memory_windows?view=partitions")
-    page.get_by_text(PARTITION, exact=True).first.wait_for()
+    page.get_by_text("Partitions Selected").first.wait_for()
     page.get_by_role("button", name="Materialize").first.click()
-    page.wait_for_timeout(2_000)
+    dialog = page.get_by_role("dialog").filter(has_text="Launch runs to materialize")
+    dialog.get_by_text("Select a partition or create one").click()
+    page.get_by_placeholder("Filter partitions").fill(starting_with)
+    page.get_by_text("Select all (").click()
+    dialog.get_by_text("Launch runs to materialize").click()  # closes the list
+    dialog.get_by_text("Config", exact=True).click()
+    dialog.get_by_role("button", name="Add config").click()
+    editor = page.locator(".CodeMirror")
+    editor.wait_for()
+    editor.evaluate("(element, text) => element.CodeMirror.setValue(text)", REPLAY)
+    page.get_by_text("No errors").wait_for()
+    page.get_by_role("button", name="Save config").click()
+    dialog.get_by_role("button", name="Launch backfill").wait_for()
+
+
+def audit(dagster: DagsterProcess) -> None:
+    """Run the nightly checks once, as the first night would."""
+    if not dagster.runs(pipelineName="integrity_audit"):
+        dagster.launch("integrity_audit")
+    dagster.wait_for(
+        lambda: (
+            {run["status"] for run in dagster.runs(pipelineName="integrity_audit")} == {"SUCCESS"}
+        ),
+        "the audit",
+    )
 
 
 SHOTS: dict[str, Callable[[Page, DagsterProcess, str], None]] = {

@@ -1,11 +1,13 @@
 """A worker to kill: drains a scope until nothing waits, then prints how it ended.
 
-    python worker.py DATABASE_URL HOME MODEL_URL SCOPE
+    python chaos_worker.py DATABASE_URL HOME MODEL_URL SCOPE
 
-It prints `idle`, or the code and message of the error that ended it.
+Nothing in it knows that it may be killed. It prints `idle`, or the code and message of the error
+that ended it.
 """
 
 import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pc_store.errors import StoreError
@@ -16,13 +18,18 @@ from pc_store.services.begin import alive
 from pc_store.settings import Settings
 
 
-def main(url: str, home: str, model_url: str, scope_id: str) -> str:
+def work(
+    url: str, home: str, model_url: str, scope_id: str, ready: Connection | None = None
+) -> str:
+    """Drain the scope; `ready` is told right before the first window."""
     db = Database(url)
     settings = Settings(home=Path(home), source_window_limit=3, retry_base_s=0)
     model = OpenAIProposer(model="stub-1", base_url=model_url, timeout_s=20, transport_retries=0)
     run_id = extract.new_run_id()
+    if ready is not None:
+        ready.send("ready")
     try:
-        with alive(db, run_id, every_s=0.05):
+        with alive(db, run_id, every_s=0.02):
             while extract.drain(db, settings, model, scope_id, budget_s=60, run_id=run_id):
                 pass
     except StoreError as error:
@@ -31,4 +38,4 @@ def main(url: str, home: str, model_url: str, scope_id: str) -> str:
 
 
 if __name__ == "__main__":
-    print(main(*sys.argv[1:]), flush=True)
+    sys.stdout.write(work(*sys.argv[1:]))

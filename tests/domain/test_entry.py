@@ -130,9 +130,7 @@ def test_an_addition_equal_to_a_revision_of_the_batch_gives_it_its_evidence_in_e
     revision, addition = revise("e1", "navy", S2, reason="darker"), add("navy", S3)
     for drafts in ((revision, addition), (addition, revision)):
         planned = plan([BLUE], *drafts)
-        assert planned.changes == [
-            Change("revise", BLUE, "fact", "navy", (S1, S2, S3), "darker")
-        ]
+        assert planned.changes == [Change("revise", BLUE, "fact", "navy", (S1, S2, S3), "darker")]
         assert planned.dropped == [Dropped(addition, "already known")]
 
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pc_store import limits
@@ -88,6 +88,8 @@ def test_long_ids_that_differ_in_one_character_have_different_keys(value, place,
 
 
 @given(IDS)
+@example("汉" * 256)
+@example("a~" + "b" * 254)
 def test_a_key_used_as_an_id_does_not_get_the_key_of_another_id(value):
     key = scope.partition_key(value)
     assert (scope.partition_key(key) == key) == (key == value)

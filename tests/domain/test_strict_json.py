@@ -11,9 +11,7 @@ from pc_store.errors import InvalidInput
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
-NUMBERS = (
-    INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | INTEGERS.map(float).map(float)
-)
+NUMBERS = INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | INTEGERS.map(float)
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),

@@ -93,8 +93,8 @@ def test_each_of_the_five_kinds_is_accepted(kind):
             "entry_id: a revise names the entry it revises",
         ),
         (replace(REVISE, entry_id="mem_ent_9"), TARGETS, "entry_id: 'mem_ent_9' was not shown"),
-        (replace(ADD, text=f"key {KEY}"), SECRET, "text: contains a AWS access key"),
-        (replace(ADD, reason=f"key {KEY}"), SECRET, "text: contains a AWS access key"),
+        (replace(ADD, text=f"key {KEY}"), SECRET, "text: contains a credential: AWS access key"),
+        (replace(ADD, reason=f"key {KEY}"), SECRET, "text: contains a credential: AWS access key"),
     ],
 )
 def test_a_broken_proposal_is_rejected_with_its_rule_and_the_others_are_kept(

@@ -1,6 +1,7 @@
 """The builtin proposer keeps the right sentences, word for word, and revises with care."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from benchmarks import train_builtin
 from benchmarks.builtin_quality import HELD_OUT, measure
 from pc_store.domain.proposal import KINDS, Evidence, Proposal, ShownEntry
 from pc_store.llm.builtin import PROPOSALS_PER_SOURCE_MAX, BuiltinProposer
+from pc_store.llm.cues import count_cues
 from pc_store.llm.embeddings import PackagedEncoder
 
 ENCODER = PackagedEncoder()
@@ -57,7 +59,7 @@ User prefers short answers.|I prefer longer answers with examples from now on.
 上传文件不能超过 20MB。|上传上限调整为 50MB。
 Staging DB is read only after 18:00.|The staging database is no longer read only in the evening.
 用户住在北京。|我去年搬到成都了，在高新区上班。
-Amounts are stored as integer cents.|Amounts are now stored as Decimal strings instead of integer cents.
+Amounts are stored as integer cents.|Amounts are now stored as strings instead of integer cents.
 分页每页 50 条。|分页改为每页 100 条。
 Line length limit is 80.|Line length limit is now 100.
 导入错误要包含 CSV 原始行号。|导入错误除了原始行号，还要包含列名。
@@ -224,6 +226,15 @@ def test_one_long_source_gives_a_bounded_number_of_proposals():
 def test_no_evidence_gives_an_empty_answer():
     assert propose() == ()
     assert propose("", "   ", "```\ncode\n```") == ()
+
+
+@pytest.mark.parametrize(
+    "word", ["since ", "since a ", "ok, ", "switch a b ", "我的", "is quickly "]
+)
+def test_wording_made_to_confuse_the_cue_patterns_costs_no_time(word):
+    started_s = time.process_time()
+    count_cues((word * 200)[:400])
+    assert time.process_time() - started_s < 0.5
 
 
 LINES = st.sampled_from([*DURABLE, *NOISE, "```", "- ", "User: ", "  ", '{"text": "', "\ud800"])

@@ -13,6 +13,7 @@ from pc_store.errors import NotFound, RevisionConflict, StoreBusy
 from pc_store.ledger.database import Database
 from pc_store.services import extract, instruct
 from pc_store.services.clock import now_us
+from pc_store.services.commit import lock_memory
 from pc_store.services.plan import plan_windows
 from pc_store.settings import Settings
 
@@ -128,9 +129,7 @@ def test_an_empty_list_moves_the_cursor_and_the_memory_is_the_head_or_null(rig):
 def test_drain_goes_to_the_watermark_it_found_and_reports_each_window(rig):
     rig.put_facts(7)
     seen = []
-    done = extract.drain(
-        rig.db, rig.settings, rig.model, SCOPE, budget_s=60, on_window=seen.append
-    )
+    done = extract.drain(rig.db, rig.settings, rig.model, SCOPE, budget_s=60, on_window=seen.append)
     assert seen == done
     assert [(one.previous_cursor, one.current_cursor) for one in done] == [(0, 3), (3, 6), (6, 7)]
     assert extract.drain(rig.db, rig.settings, rig.model, SCOPE, budget_s=60) == []
@@ -203,7 +202,7 @@ def test_a_secret_is_dropped_with_its_reason_and_the_rest_is_kept(rig, refuse):
         {
             "ordinal": 1,
             "rule": "no_secret_in_text",
-            "reason": "text: contains a OpenAI or Anthropic key",
+            "reason": "text: contains a credential: OpenAI or Anthropic key",
         }
     ]
     assert (row.counts["accepted"], row.counts["rejected"]) == (1, 1)
@@ -229,9 +228,24 @@ def test_an_oversized_source_is_sent_in_chunks_that_keep_its_evidence_id(rig):
     assert usage(rig.last()).calls == len(pieces)
 
 
+def test_of_two_chunks_that_revise_the_same_entry_the_first_counts_and_nothing_is_refused(rig):
+    rig.remember("The long one is short.", kind="fact")
+    rig.put("".join(f"Sentence {n} of the long one. " for n in range(1_500)))
+    rig.stub.answer(*(revising("m1", f"The long one has part {n}.", "e1") for n in range(1, 20)))
+    assert rig.flush(prompt_token_budget=6_000).status == "processed"
+    calls = len(rig.stub.requests())
+    assert calls > 2
+    assert rig.texts() == ["The long one has part 1."]
+    row = rig.last()
+    assert (row.attempt, row.counts["accepted"], row.counts["rejected"]) == (1, 1, calls - 1)
+    assert {(one["rule"], one["reason"]) for one in row.rejects} == {
+        ("revisions_target_shown_entries", "entry_id is revised by an earlier candidate")
+    }
+
+
 def test_a_token_budget_cuts_the_window_before_the_source_that_does_not_fit(rig):
-    rig.put(*(f"Source {n}. " + "x" * 2_000 for n in range(5)))
-    settings = Settings(prompt_token_budget=1_200)
+    rig.put(*(f"Source {n}. " + "x" * 7_000 for n in range(5)))
+    settings = Settings(prompt_token_budget=4_000)
     [cut] = plan_windows(rig.db, settings, [SCOPE], "memory", now_us=now_us())
     assert (cut.after, cut.through, cut.high_watermark) == (0, 2, 5)
 
@@ -289,9 +303,10 @@ def asked_and_not_committed(rig) -> str:
     extract.ask(rig.db, rig.settings, rig.model, window_id)
     impatient = Database(rig.url, wait_s=0.2)
     try:
-        with rig.db.write() as conn, pytest.raises(StoreBusy):
-            extract.lock_memory(conn, SCOPE)
-            extract.commit_window(impatient, rig.settings, window_id, run_id="r")
+        with rig.db.write() as conn:
+            lock_memory(conn, SCOPE)
+            with pytest.raises(StoreBusy):
+                extract.commit_window(impatient, rig.settings, window_id, run_id="r")
     finally:
         impatient.close()
     assert (rig.cursor(), rig.head()) == (0, 0)

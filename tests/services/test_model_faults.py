@@ -14,8 +14,7 @@ from pc_store.errors import (
     ModelUnavailable,
 )
 from pc_store.ledger import cursors
-from pc_store.services import recover
-from pc_store.services.administer import create_scope
+from pc_store.services import extract, recover
 from pc_store.services.clock import now_us
 
 ADD = {"intent": "add", "kind": "fact", "text": "Two holds.", "evidence_ids": ["e1"]}
@@ -64,6 +63,7 @@ UNFINISHED_ANSWERS = {
 
 FAILED_CALLS = {
     "429": (status(429, retry_after_ms=1), ModelUnavailable, 0),
+    "503": (status(503, retry_after_ms=1), ModelUnavailable, 0),
     "no response": (dropped(), ModelUnavailable, 0),
     "500": (status(500), ModelSilent, 1),
     "a timeout": (says({"candidates": []}, delay_s=3), ModelSilent, 1),
@@ -133,7 +133,7 @@ def test_a_call_that_fails_leaves_everything_and_counts_only_if_the_input_may_be
     "answer",
     [
         adding(("Two holds.", "e1"), fenced=True),
-        text(f'Sure! Here it is:\n{json.dumps({"candidates": [ADD]})}\nAnything else?'),
+        text(f"Sure! Here it is:\n{json.dumps({'candidates': [ADD]})}\nAnything else?"),
         text(f'<think>{{"candidates": []}}</think>{json.dumps({"candidates": [ADD]})}'),
         text('\ufeff{"candidates": [' + json.dumps(ADD) + ",],}"),
     ],
@@ -167,7 +167,7 @@ def test_a_retired_entry_is_not_shown_and_cannot_be_revised(rig):
     assert "no entry was shown, so only add" in json.dumps(rig.stub.requests()[1]["body"])
     assert (type(error), rig.cursor(), rig.head()) == (ModelAnsweredBadly, 0, 2)
     assert [(one["rule"], one["reason"]) for one in rig.last().rejects] == [
-        ("every_proposal_is_well_formed", "entry_id names no entry that was shown")
+        ("revisions_target_shown_entries", "entry_id names no entry that was shown")
     ]
 
 
@@ -273,13 +273,13 @@ def test_two_hundred_old_sources_with_three_poison_ones_are_imported_but_for_tho
         assert (set_aside(rig), rig.cursor()) == (aside, 200)
 
 
-@pytest.mark.parametrize("outage", ["refused", "429"])
+@pytest.mark.parametrize("outage", ["refused", 429, 503])
 def test_an_outage_never_splits_a_window_or_sets_a_source_aside(rig, outage):
     rig.put_facts(3)
     if outage == "refused":
         rig.stub.kill()
     else:
-        rig.stub.always(status(429, retry_after_ms=1))
+        rig.stub.always(status(outage, retry_after_ms=1))
     for _ in range(8):
         assert type(rig.fails()) is ModelUnavailable
     row = rig.last()
@@ -297,23 +297,34 @@ def test_a_wrong_key_never_sets_a_source_aside_however_often(rig):
     assert (rig.cursor(), rig.last().counted_failures, set_aside(rig)) == (0, 0, [])
 
 
-def test_silence_sets_a_source_aside_only_after_the_model_answered_another_window(rig):
-    rig.put("Fact 1 holds. POISON.")
-    create_scope(rig.db, "other", now_us=now_us())
-    rig.put_facts(1, scope="other")
+def test_silence_about_one_source_sets_it_aside_when_the_model_answers_a_harmless_one(rig):
+    rig.put("Fact 1 holds. POISON.", fact(2))
     rig.stub.whenever("POISON", status(500))
-    for _ in range(6):
+    for _ in range(3):
         assert type(rig.fails()) is ModelSilent
-    assert (rig.cursor(), rig.last().status, set_aside(rig)) == (0, "failed", [])
-    assert rig.flush("other").status == "processed"
-    rig.fails()
+    assert rig.ranges("split") == [(0, 2)]
+    for _ in range(3):
+        assert type(rig.fails()) is ModelSilent
     assert (rig.cursor(), rig.last().status) == (1, "quarantined")
     assert set_aside(rig) == [(1, "s1", "inference_timeout")]
+    asked = rig.stub.requests()[-1]["body"]["messages"][-1]["content"]
+    assert "POISON" not in asked
+    assert rig.flush().current_cursor == 2
+
+
+def test_a_drain_goes_on_past_a_source_that_was_set_aside(rig):
+    rig.put("Fact 1 holds. POISON.", fact(2))
+    rig.stub.whenever("POISON", says({}))
+    for _ in range(5):
+        rig.fails()
+    done = extract.drain(rig.db, rig.settings, rig.model, SCOPE, budget_s=60)
+    assert [result.current_cursor for result in done] == [2]
+    assert [position for position, *_ in set_aside(rig)] == [1]
 
 
 def test_a_silence_of_everybody_halves_windows_and_empties_no_log(rig):
     rig.put_facts(3)
-    rig.stub.always(status(503))
+    rig.stub.always(status(500))
     for _ in range(12):
         assert type(rig.fails()) is ModelSilent
     assert (rig.cursor(), set_aside(rig)) == (0, [])

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from extraction_rig import SCOPE, fact
 from model_stub import adding, hold, says, text
 
@@ -13,8 +14,9 @@ from pc_store.errors import Conflict, CursorConflict, RevisionConflict, StoreErr
 from pc_store.services import extract
 from pc_store.services.begin import open_next
 from pc_store.services.clock import now_us
+from pc_store.services.remember import entry_history
 
-WORKER = Path(__file__).parents[1] / "chaos" / "worker.py"
+WORKER = Path(__file__).parents[1] / "chaos" / "chaos_worker.py"
 
 
 class Together:
@@ -34,7 +36,7 @@ class Together:
         self._barrier.wait(20)
         try:
             self.results[place] = call()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - what was raised is the result
             self.results[place] = error
 
     def join(self) -> list:
@@ -152,6 +154,23 @@ def test_many_runs_of_one_scope_partition_its_log(rig):
     assert (rig.cursor(), rig.changes(), rig.drafts(), rig.offending()) == (24, 24, 0, {})
 
 
+@pytest.mark.parametrize("new_database", ["postgres"], indirect=True)  # SQLite has one writer
+def test_a_window_cut_at_a_cursor_that_has_just_moved_is_cut_again_before_anybody_is_asked(rig):
+    rig.put_facts(5)
+    overtaking = []
+
+    def overtake(_conn, _cursor, statement, *_) -> None:
+        if statement.startswith("INSERT INTO windows") and not overtaking:
+            overtaking.append("begun")
+            overtaking.extend(Together(rig.flush).join())
+
+    sa.event.listen(rig.db.engine, "before_cursor_execute", overtake)
+    done = rig.flush()
+    assert [overtaking[1].current_cursor, done.previous_cursor, done.current_cursor] == [3, 3, 5]
+    assert sorted(rig.ranges("processed")) == [(0, 3), (3, 5)]
+    assert len(rig.stub.requests()) == 2
+
+
 def test_two_processes_on_one_window_process_it_once(rig, tmp_path):
     rig.put_facts(3)
     rig.stub.answer(hold(), hold())
@@ -180,7 +199,7 @@ def test_a_revise_by_a_person_and_one_by_a_window_lose_neither(rig):
         window, person = Together(
             rig.flush, lambda c=before, n=number: rig.revise(c, f"A person says {n}.")
         ).join()
-        history = [one.text for one in extract_history(rig, before)]
+        history = [one.text for one in entry_history(rig.db, SCOPE, before.entry.entry_id)]
         if isinstance(person, RevisionConflict):
             assert window.status == "processed"
             assert history[-1] == f"The window says {number}."
@@ -195,12 +214,6 @@ def test_a_revise_by_a_person_and_one_by_a_window_lose_neither(rig):
         else:  # it was shown what the person wrote
             assert history[-2:] == [f"A person says {number}.", f"The window says {number}."]
     assert rig.offending() == {}
-
-
-def extract_history(rig, cited):
-    from pc_store.services.remember import entry_history
-
-    return entry_history(rig.db, SCOPE, cited.entry.entry_id)
 
 
 def test_what_a_person_remembers_during_the_call_is_not_written_twice(rig):

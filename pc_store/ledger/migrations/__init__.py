@@ -40,7 +40,8 @@ def stored_revision(conn: sa.Connection) -> str | None:
                 "database of its own"
             )
         return None
-    query = sa.select(sa.column("version_num")).select_from(sa.table(VERSION_TABLE))
+    version = sa.column("version_num", sa.String)
+    query = sa.select(version).select_from(sa.table(VERSION_TABLE))
     found = conn.execute(query).scalars().all()
     if len(found) > 1 or (found and not re.fullmatch("[0-9]{4}", found[0])):
         raise StoreUnavailable(

@@ -1,0 +1,59 @@
+"""How tests call the HTTP server, and what every answer of it has."""
+
+import itertools
+from typing import Any
+
+import httpx
+
+REQUEST_ID = "X-PowerContext-Request-ID"
+_numbers = itertools.count(1)
+
+
+def new_scope(api: httpx.Client, scope_id: str | None = None, **fields: Any) -> str:
+    """Create a scope and return its id."""
+    number = next(_numbers)
+    wanted = {
+        "scope_id": scope_id or f"scope-{number}",
+        "title": "A title",
+        "summary": "A summary",
+        "idempotency_key": f"test-{number}",
+        **fields,
+    }
+    return ok(api.post("/v1/scopes", json=wanted), 201)["scope_id"]
+
+
+def ok(response: httpx.Response, status: int = 200) -> Any:
+    """The body of a success."""
+    assert response.status_code == status, response.text
+    assert response.headers[REQUEST_ID]
+    return response.json()
+
+
+def refused(response: httpx.Response, status: int, code: str) -> Any:
+    """The details of a refusal, whose body has the one form."""
+    assert response.status_code == status, response.text
+    assert response.headers[REQUEST_ID]
+    body = response.json()
+    assert body.keys() == {"error"}
+    assert body["error"].keys() == {"code", "message", "details"}
+    assert body["error"]["code"] == code, body
+    assert body["error"]["message"]
+    return body["error"]["details"]
+
+
+def remember(api: httpx.Client, scope: str, text: str, **fields: Any) -> Any:
+    """Add an entry and return the answer."""
+    body = {"scope_id": scope, "kind": "fact", "text": text, **fields}
+    return ok(api.post("/v1/memory/remember", json=body))
+
+
+def capture(api: httpx.Client, scope: str, *contents: str) -> None:
+    """Append sources s1, s2, …"""
+    for number, content in enumerate(contents, start=1):
+        body = {"scope_id": scope, "source_id": f"s{number}", "content": content}
+        assert ok(api.post("/v1/sources/content", json=body), 202)["position"] == number
+
+
+def ref(revision: int) -> dict[str, Any]:
+    """The memory at a revision."""
+    return {"family": "memory", "artifact_id": "memory", "revision": revision}
