@@ -10,7 +10,6 @@ memory = dg.AssetSpec(
     partitions_def=partitions.scopes,
     deps=[dg.AssetDep("memory_windows", partition_mapping=dg.AllPartitionMapping())],
     group_name="memory",
-    kinds={"memory"},
     description=(
         "Each scope's memory: its head revision, active entries, cursor and lag. Reported by "
         "every commit of a window; explicit writes change it too."

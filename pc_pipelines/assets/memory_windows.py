@@ -104,6 +104,8 @@ def ask_model(
         if _overtaken(context, store, window_id):
             return
         raise failure(error) from None
+    except Exception as error:  # a bug, which asking again would only pay for twice
+        raise dg.Failure(f"{type(error).__name__}: {error}", allow_retries=False) from error
     yield dg.Output(
         window,
         "window",

@@ -215,6 +215,116 @@ CUES: dict[str, Cue] = {
         r"(?:吧|呢|啊)[。！]?$|辛苦|稍等|稍后|晚点|晚些|等.{1,4}回来",
     ),
     "ended": _cue(r"了\W*$", r"[!！~～]\W*$"),
+    "hearsay": _cue(
+        r"^\W*(?:he|she|they|someone|somebody|some people|people|a (?:friend|colleague)[^,]{0,20}|"
+        r"the (?:intern|book|article|author|authors|paper|vendor|hint)|one could|rumou?r)\b",
+        r"\b(?:according to|suggest(?:ed|s)|proposed|claims?|argue[ds]?|was mentioned|floated|"
+        r"rumou?r|they say|almost went|i used to|last company|turned down|for fun)\b",
+        r"有人|听说|都说|据说|网上|他觉得|她觉得|提议|提过|随口|文章|作者|上家|以前觉得|"
+        r"没(?:采纳|通过|人接|结论)|未予|未采纳|被否|吐槽",
+    ),
+    "supposing": _cue(
+        r"\b(?:if we|if it were|if i|suppose|imagine|what if|had we|in a perfect|would be nice|"
+        r"we (?:could|might|should)|some day|someday|one day|not decided|never mind|nvm)\b",
+        r"假设|假如|如果|要是|理想情况|早点|说不定|差一点|要不|算了|是不是|能不能|要不要|"
+        r"以后再|下次再|回头|再议|还没定",
+    ),
+    "definition": _cue(
+        r"^\W*(?:an? )?[\w-]+(?: [\w-]+)? (?:is|are) (?:an? |the |very )?(?:\w+ )?(?:\w+ )?"
+        r"(?:important|essential|modern|common|platform|language|invisible|complex|for a|"
+        r"agreement|powerful)\b",
+        r"\b(?:stands for|consists? of|in general|generally|good \w+ \w+|helps? to|needs? "
+        r"(?:time|discipline))\b",
+        r"是一[种个门]|就是|一般来说|通常|很重要|非常重要|讲的是|有助|能提升|可以(?:缓解|开阔)|"
+        r"靠自律|要学会|都要",
+    ),
+    "machine": _cue(
+        r"^\W*(?:error|warning|fatal|usage|traceback|assert\w*|info|npm|http|select|const|def|"
+        r"return|import|epoch|exit|reading|running|installing|downloaded|collecting)\b",
+        r"^\W*[A-Z]\w+(?:Error|Exception)\b|[{}<>=]=?|\(\)|^\[|\.\.\.\W*$|\w+_\w+\(",
+        r"^(?:错误|警告|致命|用法|断言|已(?:下载|保存|提交|加入|连接)|正在|找不到|退出码|状态码)|……$",
+    ),
+    "first_person": _cue(r"^\W*(?:i|i'm|i've|i'd|i'll|my|me)\b", r"^我(?!们)|^俺"),
+    "we": _cue(r"\b(?:we|our|us)\b", r"我们|咱|大家|各位|双方"),
+    "you": _cue(r"\b(?:you|your)\b", r"你|您"),
+    "about_user": _cue(
+        r"^\W*(?:the )?(?:user|customer|client|patient|passenger|agent)s?(?:'s)?\b",
+        r"^(?:该)?(?:用户|客户|病人|旅客|坐席|客服)",
+    ),
+    "user_acts": _cue(
+        r"\b(?:user|customer|client)\W+(?:asked|said|thanked|seems|is|wants me|called)\b",
+        r"用户(?:让|问|说|打|好像|表示|想让)|客户(?:问|今天|反馈|下午)",
+    ),
+    "unfinished": _cue(
+        r"\b(?:half(?:way)?|left|missing|lacks?|stub|never (?:run|been)|not (?:started|verified|"
+        r"been|signed|written|implemented|booked|the)|untouched|waiting|undecided|unsigned|"
+        r"unresolved|stops? at|continue at|to go|wip|owed|is next|comes next|only headings)\b",
+        r"\b(?:done|finished|graded|coded|converted|ported|translated|migrated|fixed)\b.{0,40}"
+        r"(?:[,;]| to \d)|\b\w+ of (?:the )?\w+ (?:\w+ )?(?:are |is )?(?:done|fixed|closed|"
+        r"signed|converted|ported)\b",
+        r"没(?:做|测|跑|动|写|签|迁|压|清|补|回|看|校|编|处理|验证|开始|实现|配|订|申请|换|改)|"
+        r"半|剩|还差|还缺|还欠|待|停在|做到|遗留|未(?:做|完|整改|明确|实现)|只(?:看|谈|cover|梳理|"
+        r"做了|完成)|差\S{1,6}(?:版|图|部分)",
+        r"未実装|未確認|残って|残り",
+    ),
+    "standing": _cue(
+        r"\b(?:from here on|everywhere|whenever|whatever|any(?:thing|body|one)? (?:that|who|which)|"
+        r"whoever|nobody|nothing|no one|none|each|every|only|until|unless|without|before|"
+        r"within|not (?:even|be|by)|may (?:not|only|be|run|read)|stays?|goes? through|"
+        r"in advance)\b",
+        r"才能|才可|方可|凡是|谁都|没有.{1,10}(?:不|就)|之前|之内|[以之]后(?:都|只|就|再)?|不再|"
+        r"以.{1,8}为准|须|要先|[都全]走|限|只给|只跟|只收|只认|不(?:存|退|放|做|上|写|改|搞|开|"
+        r"给|收|许|外传|出境)",
+        r"しない|のみ|必要|以内|禁止|べき|こと",
+    ),
+    "obstacle": _cue(
+        r"\b(?:ignores?|drops?|fails?|breaks?|crash(?:es)?|leaks?|silently|expires?|caches?|"
+        r"shares?d?|depends|differs?|rejects?|bounces?|strips|treats|times? out|wip(?:es|ed)|"
+        r"takes? (?:\w+ ){1,3}(?:days|hours|minutes|weeks)|does not|doesn't|no longer|"
+        r"accepts? only)\b",
+        r"不支持|会(?:被|掉|丢|挂|崩|缓存|泄漏|忽略|静默|失败|超时)|就(?:断|挂|崩|失效|超时|死|"
+        r"复位)|只认|其实|实际|对不上|依赖|共用|同一套|画反|标错|不认|用不了|上不了|时区|假的",
+        r"依存|区別しない|共有|切断",
+    ),
+    "biography": _cue(
+        r"\b(?:i|we|she|he|they)(?:'m|'ve|'re| am| have| has| are)? (?:\w+ )?(?:work|teach|grew|"
+        r"live[sd]?|moved|adopted|collect|speak|study|studied|born|married|volunteer|allergic|"
+        r"saving|been|together|training|don't drive)\b",
+        r"\b(?:my|our) (?:\w+ )?(?:husband|wife|partner|grandma|mother|father|brother|sister|"
+        r"daughter|son|dog|cat|twins|name|team|birthday|friend)\b",
+        r"我(?:家|妈|爸|弟|哥|姐|妹|老公|老婆|对象|老家|儿子|女儿|腰|膝|血|们公司|是|叫|教|读|"
+        r"在\S{1,8}(?:上班|工作|教|读|打鼓|长大)|没驾照|养|从 ?\d)|过敏|独生|我一个人住",
+        r"飼って|住んで|教えて|引っ越し|アレルギー|弟は|娘|出身",
+    ),
+    "taste": _cue(
+        r"\b(?:prefers?|favou?rite|can't stand|hates?|dislikes?|into|rather|wants?|likes?|enjoys?|"
+        r"more than|instead of (?:bullets|word)|with me|for me|to me|in my (?:code|documents))\b",
+        r"喜欢|偏好|讨厌|受不了|不爱|最爱|爱[看吃喝逛听]|习惯|更愿意|希望|只要|不要|别给我|回我|"
+        r"跟我|给我|对我|我就想|没兴趣|心里没底|看着累|看着顺|迷",
+        r"好き|好み|苦手|ほしい|のほうがいい",
+    ),
+    "long": _cue(r"^.{60}", r"^(?=.*[\u3040-\u9fff].*).{25}"),
+    "longer": _cue(r"^.{110}", r"^(?=.*[\u3040-\u9fff].*).{45}"),
+    "short": _cue(r"^.{0,9}$", r"^[ -~]{0,24}$"),
+    "cjk": _cue(r"[\u4e00-\u9fff]"),
+    "lower": _cue(r"^[a-z]"),
+    "no_stop": _cue(r"[^.。!！?？]$"),
+    "particle": _cue(r"[吧呢啊哈呀嘛哦啦呗嘞么～~]\W*$", r"哈哈|lol|haha|嘿嘿|笑|无语|烦"),
+    "progressive": _cue(
+        r"^\W*(?:[a-z]+ing|still|just|back|trying|waiting)\b|\bi'm (?:\w+ )?\w+ing\b",
+        r"^(?:在|正|又|还在|先|刚)|一下|看看|试试|等",
+        r"ています|てみ|中です",
+    ),
+    "past": _cue(
+        r"^\W*(?:i|we|he|she|it|they|the \w+) (?:\w+ly )?\w+ed\b|\b(?:was|were|did|went|had|"
+        r"came|found|took|got)\b",
+        r"[^为成到]了[，。]|过了|完了|昨",
+        r"ました|した。",
+    ),
+    "thing_is": _cue(
+        r"^\W*(?:the|our|their|this|all|any|a|an) (?:[\w-]+ ){1,5}(?:is|are|has|have|needs?|goes|"
+        r"go|runs?|uses?|can|cannot|gets?|lands?|holds?|expires?|takes?|counts?)\b",
+    ),
     "figure": _cue(r"\d"),
 }
 """By name. All are searched anywhere unless the pattern anchors itself."""

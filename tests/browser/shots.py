@@ -38,6 +38,10 @@ SOURCES = 35
 PARTITION = "billing@00000011-00000015"
 MOST_BYTES = 400_000
 REPLAY = "ops:\n  memory_windows:\n    config:\n      mode: replay\n"
+ZOOM_IN = (1572, 680)
+CLOSE_LIST = (519, 80)
+WATERFALL = (309, 140)
+"""Where pages have buttons without a name."""
 SIZE = {"width": 1600, "height": 1000}
 
 
@@ -166,7 +170,11 @@ def lineage(page: Page, dagster: DagsterProcess, _: str) -> None:
     groups = ",".join(f"global@global:{name}" for name in ("sources", "memory"))
     page.goto(f"{dagster.url}/asset-groups?expanded={groups}")
     page.get_by_text("source_log").first.wait_for()
+    page.mouse.click(*CLOSE_LIST)
     page.wait_for_timeout(3_000)
+    for _ in range(2):
+        page.mouse.click(*ZOOM_IN)
+        page.wait_for_timeout(500)
 
 
 def partitions(page: Page, dagster: DagsterProcess, _: str) -> None:
@@ -177,6 +185,9 @@ def partitions(page: Page, dagster: DagsterProcess, _: str) -> None:
 
 def rejected_run(page: Page, dagster: DagsterProcess, run_id: str) -> None:
     page.goto(f"{dagster.url}/runs/{run_id}")
+    page.get_by_text("memory_windows.validate").last.wait_for()
+    page.mouse.click(*WATERFALL)
+    page.wait_for_timeout(1_000)
     page.get_by_text("memory_windows.validate").last.click()
     page.get_by_text("STEP_FAILURE").first.wait_for()
 

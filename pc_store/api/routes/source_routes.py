@@ -21,7 +21,7 @@ from pc_store.api.paths import SCOPE, ScopePath, SourceIdPath, SourceTypePath
 from pc_store.api.responses import declared
 from pc_store.api.routing import Reader, Writer, reads, router, writes
 from pc_store.domain.source import CONTENT_TYPE, Source
-from pc_store.services import capture
+from pc_store.services import administer, capture
 from pc_store.services.clock import now_us
 
 routes = router()
@@ -117,6 +117,7 @@ def get_source(
     include: Include = [],  # noqa: B006 - FastAPI copies it
 ) -> SourceRecord:
     """As it was captured."""
+    administer.get_scope(call.db, scope_id)
     source = capture.read_source(call.db, scope_id, source_type, source_id)
     return _record(scope_id, source, include)
 
