@@ -13,6 +13,7 @@ from pc_store.api import responses
 from pc_store.api.access import Access
 from pc_store.api.gate import PUBLIC, Gate
 from pc_store.api.lanes import Edge
+from pc_store.api.mcp_mount import mount
 from pc_store.api.responses import REQUEST_ID_HEADER
 from pc_store.api.routes import (
     artifact_routes,
@@ -67,9 +68,12 @@ def create_app(settings: Settings, *, access: Access | None = None) -> FastAPI:
         db.close()
         raise
 
+    telemetry = Telemetry()
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
+        telemetry.close()
         db.close()
 
     app = FastAPI(
@@ -81,14 +85,14 @@ def create_app(settings: Settings, *, access: Access | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.edge = Edge(settings, db, access, cursors)
-    app.state.telemetry = telemetry = Telemetry()
+    app.state.telemetry = telemetry
     served = [
         route
         for subject in SUBJECTS
         for route in subject.routes.routes
         if isinstance(route, APIRoute)
     ]
-    responses.install(app, served)
+    responses.install(app, [*served, mount(app)])
     for subject in SUBJECTS:
         app.include_router(subject.routes)
     app.add_middleware(Gate, settings=settings, access=access, telemetry=telemetry)

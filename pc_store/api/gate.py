@@ -34,10 +34,6 @@ PUBLIC = frozenset({"/", "/docs", "/openapi.json", "/health/live", "/health/read
 _HOST_PORT = re.compile(r":[0-9]{1,5}$")
 
 
-class ClientGone(Exception):
-    """The client does not take its answer; there is nobody to tell."""
-
-
 class Gate:
     """The middleware. It must be the outermost one."""
 
@@ -65,8 +61,6 @@ class Gate:
         with self._telemetry.span(scope, exchange.request_id) as span:
             try:
                 await self._serve(scope, exchange)
-            except ClientGone:
-                exchange.status = 499
             except StoreError as error:
                 await exchange.refuse(error)
             except Exception as error:  # noqa: BLE001 - logged whole, and answered
@@ -143,26 +137,21 @@ class _Exchange:
         return message
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Pass a part of the answer on; a client that does not take it is given up."""
+        """Pass a part of the answer on."""
         if message["type"] == "http.response.start":
             self._begun = True
             self.status = message["status"]
             headers = list(message.get("headers", ()))
             headers.append((REQUEST_ID_HEADER.lower().encode(), self.request_id.encode()))
+            if self.status in (408, 413):
+                headers.append((b"connection", b"close"))  # the rest of the body is not read
             message = {**message, "headers": headers}
-        try:
-            async with asyncio.timeout(self._patience_s):
-                await self._send(message)
-        except TimeoutError:
-            raise ClientGone from None
+        await self._send(message)
 
     async def refuse(self, error: StoreError) -> None:
         """Answer with an error, if the answer has not begun."""
         if not self._begun:
-            response = refusal(error)
-            if not self._whole and self._scope["method"] not in ("GET", "HEAD"):
-                response.headers["Connection"] = "close"  # the rest of the body is not read
-            await response(self._scope, self._receive, self.send)
+            await refusal(error)(self._scope, self._receive, self.send)
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(f"the body is over {self._max_body} bytes", limit_bytes=self._max_body)

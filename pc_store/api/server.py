@@ -32,10 +32,11 @@ log = logging.getLogger("pc_store.api.server")
 
 
 class GuardedProtocol(H11Protocol):
-    """HTTP/1.1 that gives up on clients who dawdle over a request's head, or are too many."""
+    """HTTP/1.1 that gives up on clients who dawdle, sending or reading, or who are too many."""
 
     patience_s = 30.0
-    _watch: asyncio.TimerHandle | None = None
+    _head_due: asyncio.TimerHandle | None = None
+    _drain_due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection, unless there are too many."""
@@ -47,7 +48,7 @@ class GuardedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on; the watch ends with the head, which may come in pieces."""
-        if self._watch is None and not self._answering():
+        if self._head_due is None and not self._answering():
             self._expect_head()
         super().data_received(data)
         if self._answering():
@@ -56,7 +57,18 @@ class GuardedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._head_came()
+        self._drained()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Watch a client that takes its answer slower than it is made."""
+        super().pause_writing()
+        self._expect_drain(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """The client caught up."""
+        self._drained()
+        super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - told in our own words
         """Refuse what is not HTTP, in the body that every error has."""
@@ -74,12 +86,30 @@ class GuardedProtocol(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _expect_head(self) -> None:
-        self._watch = self.loop.call_later(self.patience_s, self.transport.close)
+        self._head_due = self.loop.call_later(self.patience_s, self.transport.close)
 
     def _head_came(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        if self._head_due is not None:
+            self._head_due.cancel()
+            self._head_due = None
+
+    def _expect_drain(self, waiting_bytes: int) -> None:
+        """Give the client the same time again as long as it takes something."""
+
+        def look() -> None:
+            left = self.transport.get_write_buffer_size()
+            if left >= waiting_bytes:
+                self.transport.abort()
+            else:
+                self._expect_drain(left)
+
+        self._drained()
+        self._drain_due = self.loop.call_later(self.patience_s, look)
+
+    def _drained(self) -> None:
+        if self._drain_due is not None:
+            self._drain_due.cancel()
+            self._drain_due = None
 
 
 class Server(uvicorn.Server):

@@ -110,6 +110,11 @@ class Telemetry:
             },
         )
 
+    def close(self) -> None:
+        """Send what is still held back."""
+        if self._tracer is not None:
+            self._tracer.close()
+
     def exposition(self, *, waiting_scopes: int, waiting_positions: int) -> bytes:
         """The metrics in Prometheus' text format."""
         self._waiting_scopes.set(waiting_scopes)

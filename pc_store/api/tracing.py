@@ -31,6 +31,7 @@ class Tracer:
             resource=Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "pc")})
         )
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._provider = provider
         self._tracer = provider.get_tracer("pc_store.api")
         self._propagator = TraceContextTextMapPropagator()
         self._server = SpanKind.SERVER
@@ -61,6 +62,10 @@ class Tracer:
                     span.set_status(self._failed)
 
             yield end
+
+    def close(self) -> None:
+        """Send the spans that are held back, and stop."""
+        self._provider.shutdown()
 
 
 def tracer() -> Tracer | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pc_store.cli import console
+from pc_store.errors import StoreUnavailable
 from pc_store.settings import Settings
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ def _running(command: list[str], server: "Server") -> Iterator[subprocess.Popen[
 
     It has a session of its own, so that Ctrl-C reaches it once, through us.
     """
-    child = subprocess.Popen(command, start_new_session=True)
+    try:
+        child = subprocess.Popen(command, start_new_session=True)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot run {command[0]}: {error.strerror}") from None
 
     def follow() -> None:
         child.wait()

@@ -63,6 +63,10 @@ _JOINED = sa.join(
     ),
 )
 _ROW = sa.select(entry_versions, manifest_spans.c.state).select_from(_JOINED)
+_PURGED_AS_INACTIVE = sa.select(
+    entry_versions,
+    sa.case((entry_versions.c.text == "", "inactive"), else_=manifest_spans.c.state).label("state"),
+).select_from(_JOINED)
 
 
 def head(conn: sa.Connection, scope_id: str) -> int:
@@ -96,9 +100,7 @@ def page(
     if kind is not None:
         query = query.where(entry_versions.c.kind == kind)
     query = query.where(entry_versions.c.text != "").order_by(manifest_spans.c.entry_id)
-    if limit is not None:
-        query = query.limit(limit)
-    return [_row(row) for row in conn.execute(query)]
+    return [_row(row) for row in conn.execute(query.limit(limit))]
 
 
 def counts(conn: sa.Connection, scope_id: str) -> dict[str, int]:
@@ -130,19 +132,22 @@ def current(conn: sa.Connection, scope_id: str, entry_ids: Iterable[str]) -> dic
 def alike(
     conn: sa.Connection, scope_id: str, text_digests: Iterable[str]
 ) -> dict[str, list[EntryVersion]]:
-    """Current entries, active or not, whose text has one of the digests, by digest."""
+    """Entries, active or not, whose text (once purged, any version's) has a digest, by digest."""
     digests = sorted(set(text_digests))
     found: dict[str, list[EntryVersion]] = {}
     for start in range(0, len(digests), 500):
-        query = _ROW.where(
-            manifest_spans.c.scope_id == scope_id,
-            _CURRENT,
+        held = sa.select(entry_versions.c.entry_version_id).where(
             entry_versions.c.scope_id == scope_id,
             entry_versions.c.text_digest.in_(digests[start : start + 500]),
-        ).order_by(manifest_spans.c.entry_id)
+        )
+        query = _PURGED_AS_INACTIVE.where(
+            manifest_spans.c.scope_id == scope_id,
+            manifest_spans.c.entry_version_id.in_(held),  # joined, SQLite reads all the spans
+            sa.or_(_CURRENT, entry_versions.c.text == ""),
+        )
         for row in conn.execute(query):
             found.setdefault(row.text_digest, []).append(_row(row).version)
-    return found
+    return {name: sorted(some, key=lambda one: one.entry_id) for name, some in found.items()}
 
 
 def at(

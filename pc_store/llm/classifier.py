@@ -8,7 +8,7 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 import numpy as np
@@ -66,11 +66,17 @@ def shipped_weights() -> Weights:
     return Weights(**members)
 
 
+@lru_cache(maxsize=4_096)
+def _wording(sentence: str) -> tuple[bool, ...]:
+    """The cues' figures; remembered, for a kept sentence is asked about twice, for its kind too."""
+    return tuple(count_cues(sentence).values())
+
+
 def features(sentences: Sequence[str], vectors: Vectors) -> Matrix:
     """The embedding, then one figure a cue: float32 (n, dims + cues)."""
     wording = np.zeros((len(sentences), len(CUES)), dtype=np.float32)
     for row, sentence in enumerate(sentences):
-        wording[row] = list(count_cues(sentence).values())
+        wording[row] = _wording(sentence)
     return np.hstack([vectors * np.float32(EMBEDDING_SCALE), wording * np.float32(CUE_SCALE)])
 
 

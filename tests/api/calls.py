@@ -1,12 +1,26 @@
 """How tests call the HTTP server, and what every answer of it has."""
 
 import itertools
+import re
 from typing import Any
 
 import httpx
 
 REQUEST_ID = "X-PowerContext-Request-ID"
 _numbers = itertools.count(1)
+
+
+def declared(document: dict[str, Any], response: httpx.Response) -> None:
+    """Fail unless the OpenAPI document declares the status for the route that answered."""
+    path = response.request.url.raw_path.decode().partition("?")[0]
+    method = response.request.method.lower()
+    fitting = [
+        operations[method]
+        for template, operations in document["paths"].items()
+        if method in operations and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template), path)
+    ]
+    if fitting:  # the first is the more exact, as in routing
+        assert str(response.status_code) in fitting[0]["responses"], (method, path, response)
 
 
 def new_scope(api: httpx.Client, scope_id: str | None = None, **fields: Any) -> str:

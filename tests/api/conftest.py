@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from calls import new_scope
+from calls import declared, new_scope
 from model_stub import MODEL, ModelStub
 
 from pc_store.api.access import Access
@@ -50,14 +51,22 @@ class Running:
     def app(self) -> Any:
         return self.server.config.app
 
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        return self.app.openapi()
+
     @property
     def db(self) -> Database:
         """The server's own ledger."""
         return self.app.state.edge.db
 
     def client(self, token: str | None = None, **options: Any) -> httpx.Client:
+        """A client whose every answer must be one that the OpenAPI document declares."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **options)
+        hooks = {"response": [partial(declared, self.document)]}
+        return httpx.Client(
+            base_url=self.url, headers=headers, timeout=60, event_hooks=hooks, **options
+        )
 
     def stop(self) -> None:
         self.server.should_exit = True

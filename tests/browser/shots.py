@@ -187,9 +187,7 @@ def rejected_run(page: Page, dagster: DagsterProcess, run_id: str) -> None:
     page.goto(f"{dagster.url}/runs/{run_id}")
     page.get_by_text("memory_windows.validate").last.wait_for()
     page.mouse.click(*WATERFALL)
-    page.wait_for_timeout(1_000)
-    page.get_by_text("memory_windows.validate").last.click()
-    page.get_by_text("STEP_FAILURE").first.wait_for()
+    page.get_by_text("RUN_FAILURE").first.wait_for()
 
 
 def checks(page: Page, dagster: DagsterProcess, _: str) -> None:

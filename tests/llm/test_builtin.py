@@ -276,8 +276,8 @@ def test_the_shipped_weights_are_those_a_retrain_gives():
     assert train_builtin.main(["--check"]) == 0
 
 
-@pytest.mark.skipif(not Path(HELD_OUT).is_file(), reason="the held-out sentences are not here")
+@pytest.mark.skipif(not Path(HELD_OUT[0]).is_file(), reason="the held-out sentences are not here")
 def test_quality_on_sentences_never_trained_on_stays_above_the_floor():
-    quality = measure(train_builtin.read_labelled(HELD_OUT))["all"]
+    quality = measure(train_builtin.read_labelled(HELD_OUT[0]))["all"]
     assert quality.precision >= 0.88
-    assert quality.recall >= 0.86
+    assert quality.recall >= 0.90

@@ -38,6 +38,8 @@ from pc_store.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = defs.get_repository_def()
+PASSED = dict.fromkeys(CHECKS, "SUCCEEDED")
+"""What `Plant.checks` says of a window without a fault."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 

@@ -2,16 +2,9 @@
 
 import pytest
 from model_stub import adding, hold, status
-from plant import Plant, failure_message, in_thread
+from plant import PASSED, Plant, failure_message, in_thread
 
 from pc_pipelines.definitions import defs
-
-PASSED = {
-    "every_proposal_is_well_formed": "SUCCEEDED",
-    "evidence_ids_resolve": "SUCCEEDED",
-    "revisions_target_shown_entries": "SUCCEEDED",
-    "no_secret_in_text": "SUCCEEDED",
-}
 
 
 @pytest.mark.parametrize(

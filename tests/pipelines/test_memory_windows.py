@@ -5,21 +5,12 @@ import pytest
 import sqlalchemy as sa
 from dagster import DagsterEventType
 from model_stub import adding, hold, says, status
-from plant import Plant, failure_message, in_thread, steps
+from plant import PASSED, Plant, failure_message, in_thread, steps
 
 from pc_pipelines.definitions import defs
 from pc_store.services.extract import flush
 
 OPS = ["open_window", "ask_model", "validate", "commit", "report"]
-PASSED = dict.fromkeys(
-    (
-        "every_proposal_is_well_formed",
-        "evidence_ids_resolve",
-        "revisions_target_shown_entries",
-        "no_secret_in_text",
-    ),
-    "SUCCEEDED",
-)
 FIRST = "shop@00000001-00000003"
 SECOND = "shop@00000004-00000006"
 

@@ -2,7 +2,7 @@
 
 from fastapi import Request
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from pc_store import __version__
 from pc_store.api.bodies.service_bodies import (
@@ -132,8 +132,8 @@ def get_stats(call: Reader, body: GetStatistics) -> Statistics:
     operation_id="get_metrics",
     tags=["health"],
     summary="Get metrics",
-    response_class=PlainTextResponse,
-    responses=declared(422),
+    response_class=Response,
+    responses=declared(422) | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 @reads()
 def metrics(call: Reader, request: Request) -> Response:

@@ -1,0 +1,135 @@
+"""The tools agents get over MCP: routes of the HTTP edge under the published names.
+
+A tool takes the fields of its route's body as arguments and answers with the route's body, and
+calling it sends that request. So a tool can do nothing that the route would not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
+
+from pc_store import limits
+from pc_store.api.bodies.scope_bodies import QueryField
+from pc_store.api.bodies.wire import Limit, PageCursor, ScopeBody, Wire
+from pc_store.api.routes import (
+    entry_routes,
+    memory_routes,
+    scope_routes,
+    source_routes,
+)
+
+_SUBJECTS = (source_routes, memory_routes, entry_routes, scope_routes)
+
+
+class ListScopes(Wire):
+    """List scopes by id; with no argument at all, every scope on one page."""
+
+    query: Annotated[str | None, Field(max_length=limits.SCOPE_QUERY_MAX_CHARS)] = None
+    query_field: QueryField | None = None
+    parent_scope_id: Annotated[str | None, Field(min_length=1, max_length=256)] = None
+    external_reference_kind: Annotated[str | None, Field(min_length=1, max_length=128)] = None
+    binding_integration: Annotated[str | None, Field(min_length=1, max_length=128)] = None
+    binding_kind: Annotated[str | None, Field(min_length=1, max_length=64)] = None
+    limit: Limit | None = None
+    cursor: PageCursor = None
+
+
+class GetScope(ScopeBody):
+    """Get a scope."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool and the route behind it.
+
+    Attributes:
+        reads: changes nothing.
+        destroys: takes something out of sight that was there before.
+        repeats: a second call with the same arguments changes nothing more.
+    """
+
+    route: APIRoute
+    arguments: type[BaseModel]
+    answer: type[BaseModel]
+    reads: bool
+    destroys: bool
+    repeats: bool
+
+    @property
+    def name(self) -> str:
+        """Its published name."""
+        return self.route.operation_id or self.route.name
+
+    @property
+    def title(self) -> str:
+        """What it does, for people."""
+        return self.route.summary or self.name
+
+    @property
+    def description(self) -> str:
+        """What it does and what to expect, for models."""
+        return f"{self.title}. {self.route.description}".strip()
+
+    def request(self, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+        """The method, the address, and the query or body (`params` or `json`) of a call."""
+        (method,) = self.route.methods
+        rest = dict(arguments)
+        path = self.route.path
+        for field in self.route.dependant.path_params:
+            value = rest.pop(field.alias, "")
+            path = path.replace(f"{{{field.alias}}}", quote(str(value), safe=""))
+        if method != "GET":
+            return method, path, {"json": rest}
+        return method, path, {"params": {k: v for k, v in rest.items() if v is not None}}
+
+
+def _tools() -> dict[str, Tool]:
+    routes = {
+        route.operation_id: route
+        for subject in _SUBJECTS
+        for route in subject.routes.routes
+        if isinstance(route, APIRoute)
+    }
+    arguments = {"list_scopes": ListScopes, "get_scope": GetScope}
+    made = {}
+    for name, (reads, destroys, repeats) in _HINTS.items():
+        route = routes[name]
+        body = arguments.get(name) or (route.body_field and route.body_field.field_info.annotation)
+        assert isinstance(body, type)
+        assert isinstance(route.response_model, type)
+        made[name] = Tool(route, body, route.response_model, reads, destroys, repeats)
+    return made
+
+
+_READS = (True, False, True)
+_ADDS = (False, False, False)
+_ADDS_ONCE = (False, False, True)
+_REPLACES = (False, True, False)
+_REPLACES_ONCE = (False, True, True)
+_HINTS = {
+    "capture_content_source": _ADDS_ONCE,
+    "search_memory": _READS,
+    "list_memory_entries": _READS,
+    "get_memory_entry": _READS,
+    "get_memory_capacity": _READS,
+    "list_memory_changes": _READS,
+    "remember_memory": _ADDS_ONCE,
+    "revise_memory_entry": _REPLACES,
+    "retire_memory_entry": _REPLACES,
+    "flush_memory": _REPLACES,
+    "create_scope": _ADDS_ONCE,
+    "list_scopes": _READS,
+    "get_scope": _READS,
+    "resolve_scope_binding": _READS,
+    "set_scope_binding": _REPLACES_ONCE,
+    "clear_scope_binding": _REPLACES_ONCE,
+}
+"""(reads, destroys, repeats) of each. Flush may revise entries. Revise and retire cite a revision
+that their success makes stale, so a second call is refused instead of changing nothing.
+"""
+
+TOOLS = _tools()

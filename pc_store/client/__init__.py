@@ -1,0 +1,18 @@
+"""A typed, blocking client of the HTTP edge. `Client` is all that callers need.
+
+Answers are the bodies of `pc_store.api.bodies`, and refusals are raised as the errors of
+`pc_store.errors`, so that a program reads the same whether the store is here or elsewhere.
+"""
+
+from pc_store.client.memory_calls import MemoryCalls
+from pc_store.client.store_calls import StoreCalls
+
+
+class Client(StoreCalls, MemoryCalls):
+    """Every call of the HTTP edge, one method each, named after its operation.
+
+    Safe to share between threads. Use it as a context manager, or call `close`.
+    """
+
+
+__all__ = ["Client"]
