@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pc_store.domain.entry import Draft
-from pc_store.ledger import entries
+from pc_store.ledger import entries, terms
 from pc_store.ledger.database import Database, open_database
 from pc_store.search import shards
 from pc_store.search.lexical import Words
@@ -80,9 +80,9 @@ def measure(db: Database, index: Path, language: Language, count: int, repeat: i
     administer.create_scope(db, scope, now_us=NOW)
     fill(db, scope, [language.text(22) for _ in range(count)])
     with db.read() as conn:
-        head, rows = entries.head(conn, scope), entries.active_terms(conn, scope, TOKENISER)
-        read = cpu_ms(lambda: entries.active_terms(conn, scope, TOKENISER), 3)
-        anchor = entries.fingerprint(conn, scope, head)
+        head, rows = entries.head(conn, scope), terms.active(conn, scope, TOKENISER)
+        read = cpu_ms(lambda: terms.active(conn, scope, TOKENISER), 3)
+        anchor = terms.fingerprint(conn, scope, head)
     print(
         f"\n{count} entries, {sum(len(row.terms.split()) for row in rows) / count:.0f} tokens each"
     )

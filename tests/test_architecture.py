@@ -29,7 +29,8 @@ BELOW = {
         *("errors", "limits", "settings", "domain", "ledger", "search", "llm", "readers"),
     },
     "api": {"errors", "limits", "settings", "domain", "ledger", "services"},
-    "cli": {"errors", "limits", "settings", "domain", "ledger", "readers", "services"},
+    # the api for `pc serve` alone, see below
+    "cli": {"errors", "limits", "settings", "domain", "ledger", "readers", "services", "api"},
     "pc_pipelines": {"errors", "limits", "settings", "domain", "ledger", "services"},
 }
 """The floors, and those that each may import besides itself."""
@@ -152,6 +153,17 @@ def test_edges_take_a_database_and_types_from_the_ledger_and_leave_rows_to_servi
         and (module, name) != ("pc_store.ledger.database", "open_database")
     ]
     assert broken == []
+
+
+def test_only_the_command_that_serves_knows_the_api_and_imports_it_when_it_runs():
+    takers = {
+        (path.name, node.col_offset > 0)
+        for path, tree in ALL
+        if floor(path.parts) == "cli"
+        for module, _, node in imports(tree)
+        if module.startswith("pc_store.api")
+    }
+    assert takers == {("serve_command.py", True)}
 
 
 def test_the_cli_uses_readers_only_to_name_formats():

@@ -16,6 +16,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -76,11 +77,16 @@ async def _called(
 
 def _refused(error: Exception) -> str:
     """A refusal in the one form, for what never reached the edge or came back broken."""
-    if isinstance(error, httpx.HTTPError):
-        code, message = "server_unreachable", "the memory server cannot be reached"
+    code, details = "invalid_request", None
+    if isinstance(error, ValidationError):
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field, reason = ".".join(map(str, fault["loc"])), fault["msg"].lower()
+        message, details = f"{field}: {reason}", {"field": field, "reason": reason}
+    elif isinstance(error, httpx.HTTPError | json.JSONDecodeError):
+        code, message = "server_unreachable", "the memory server does not answer"
     else:
-        code, message = "invalid_request", "the arguments are no JSON that can be sent"
-    return json.dumps({"error": {"code": code, "message": message, "details": None}})
+        message = "the arguments hold something that JSON cannot carry"
+    return json.dumps({"error": {"code": code, "message": message, "details": details}})
 
 
 def _described(tool: Tool) -> types.Tool:

@@ -150,14 +150,8 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
         if error.status_code == 404:
             return refusal(refusals.NoSuchRoute("nothing is served at this path"))
         if error.status_code == 405:
-            allowed = sorted(
-                {
-                    method
-                    for route in routes
-                    if route.path_regex.match(request.scope["path"])
-                    for method in route.methods or ()
-                }
-            )
+            told = (error.headers or {}).get("Allow", "").split(", ")
+            allowed = _allowed(routes, request) or sorted(told)
             return refusal(
                 refusals.WrongMethod(f"{request.method} is not served here", allowed=allowed)
             )
@@ -166,6 +160,12 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
     app.add_exception_handler(StoreError, store_error)
     app.add_exception_handler(RequestValidationError, broken_rule)
     app.add_exception_handler(HTTPException, routing)
+
+
+def _allowed(routes: Sequence[Route], request: Request) -> list[str]:
+    path = request.scope["path"]
+    fitting = (route.methods or () for route in routes if route.path_regex.match(path))
+    return sorted({method for methods in fitting for method in methods})
 
 
 def _invalid(faults: Sequence[Any]) -> Response:

@@ -7,12 +7,12 @@ calling it sends that request. So a tool can do nothing that the route would not
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 
 from pc_store import limits
+from pc_store.api.addresses import segment
 from pc_store.api.bodies.scope_bodies import QueryField
 from pc_store.api.bodies.wire import Limit, PageCursor, ScopeBody, Wire
 from pc_store.api.routes import (
@@ -75,16 +75,20 @@ class Tool:
         return f"{self.title}. {self.route.description}".strip()
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-        """The method, the address, and the query or body (`params` or `json`) of a call."""
-        (method,) = self.route.methods
+        """The method, the address, and the query or body (`params` or `json`) of a call.
+
+        Raises:
+            ValidationError: the arguments do not fit, as far as an address cannot show.
+        """
+        (method,) = self.route.methods or ()
         rest = dict(arguments)
+        if method != "GET":
+            return method, self.route.path, {"json": rest}
+        rest = self.arguments.model_validate(rest).model_dump(exclude_none=True)
         path = self.route.path
         for field in self.route.dependant.path_params:
-            value = rest.pop(field.alias, "")
-            path = path.replace(f"{{{field.alias}}}", quote(str(value), safe=""))
-        if method != "GET":
-            return method, path, {"json": rest}
-        return method, path, {"params": {k: v for k, v in rest.items() if v is not None}}
+            path = path.replace(f"{{{field.alias}}}", segment(rest.pop(field.alias)))
+        return method, path, {"params": rest}
 
 
 def _tools() -> dict[str, Tool]:
@@ -94,14 +98,16 @@ def _tools() -> dict[str, Tool]:
         for route in subject.routes.routes
         if isinstance(route, APIRoute)
     }
-    arguments = {"list_scopes": ListScopes, "get_scope": GetScope}
+    of_query: dict[str, type[BaseModel]] = {"list_scopes": ListScopes, "get_scope": GetScope}
     made = {}
-    for name, (reads, destroys, repeats) in _HINTS.items():
+    for name, hints in _HINTS.items():
         route = routes[name]
-        body = arguments.get(name) or (route.body_field and route.body_field.field_info.annotation)
-        assert isinstance(body, type)
-        assert isinstance(route.response_model, type)
-        made[name] = Tool(route, body, route.response_model, reads, destroys, repeats)
+        of_body = route.body_field.field_info.annotation if route.body_field else None
+        body, answer = of_query.get(name, of_body), route.response_model
+        assert body is not None
+        assert isinstance(answer, type)
+        assert issubclass(answer, BaseModel)
+        made[name] = Tool(route, body, answer, *hints)
     return made
 
 

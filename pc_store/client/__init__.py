@@ -5,10 +5,11 @@ Answers are the bodies of `pc_store.api.bodies`, and refusals are raised as the 
 """
 
 from pc_store.client.memory_calls import MemoryCalls
+from pc_store.client.scope_calls import ScopeCalls
 from pc_store.client.store_calls import StoreCalls
 
 
-class Client(StoreCalls, MemoryCalls):
+class Client(ScopeCalls, StoreCalls, MemoryCalls):
     """Every call of the HTTP edge, one method each, named after its operation.
 
     Safe to share between threads. Use it as a context manager, or call `close`.

@@ -5,7 +5,6 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -102,6 +101,7 @@ class Connection:
         *,
         query: Mapping[str, Any] | None = None,
         json: Mapping[str, Any] | None = None,
+        whole: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         repeats: bool = False,
@@ -115,6 +115,7 @@ class Connection:
 
         Args:
             query, json: what is None in it is left out.
+            whole: a body that is sent with what is None in it.
             repeats: a second time changes nothing; an idempotency key makes any call such.
             takes: statuses besides 2xx that are answers.
 
@@ -130,7 +131,7 @@ class Connection:
                 method,
                 path,
                 params=_given(query),
-                json=None if json is None else _given(json),
+                json=_given(json) if whole is None else dict(whole),
                 headers=sent,
                 timeout=httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s,
             )
@@ -155,11 +156,6 @@ class Connection:
                 raise refused
             self._sleep(wait_s)
         raise AssertionError("the last try returns or raises")
-
-
-def segment(value: object) -> str:
-    """A value as one segment of an address."""
-    return quote(str(value), safe="")
 
 
 def _given(values: Mapping[str, Any] | None) -> dict[str, Any] | None:

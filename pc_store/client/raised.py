@@ -4,11 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
-from pydantic import TypeAdapter, ValidationError
 
 from pc_store import errors
-from pc_store.api import refusals as refusals
-from pc_store.api.responses import ErrorResponse
+from pc_store.api import refusals
 from pc_store.errors import StoreError
 
 
@@ -30,15 +28,16 @@ def error_of(answer: httpx.Response) -> StoreError:
     A code that is not known here becomes a plain StoreError that carries it.
     """
     try:
-        said = _BODY.validate_json(answer.content).error
-    except ValidationError:
+        said = answer.json()["error"]
+        code, message, details = said["code"], said["message"], said["details"] or {}
+    except (ValueError, KeyError, TypeError):
         return StrangeAnswer(f"the server answered {answer.status_code} without saying why")
-    kind = _KINDS.get(said.code, StoreError)
+    kind = _KINDS.get(code, StoreError)
     error = kind.__new__(kind)
-    Exception.__init__(error, said.message)
-    error.message = said.message
-    error.details = said.details or {}
-    error.code = said.code
+    Exception.__init__(error, message)
+    error.message = message
+    error.details = details
+    error.code = code
     vars(error).update(_more(kind, error.details))
     return error
 
@@ -58,9 +57,8 @@ def _tree(root: type[StoreError]) -> Iterator[type[StoreError]]:
         yield from _tree(kind)
 
 
-_BODY: TypeAdapter[ErrorResponse] = TypeAdapter(ErrorResponse)
 _KINDS = {kind.code: kind for kind in reversed(list(_tree(StoreError)))} | {
-    "internal_error": refusals.InternalError,
+    refusals.InternalError.code: refusals.InternalError,
     "inference_invalid_output": errors.ModelAnsweredBadly,
     "inference_failed": errors.ModelError,
 }

@@ -90,7 +90,7 @@ class Dropped:
     """A draft that led to no change, and why."""
 
     draft: Draft
-    why: Literal["already known", "equal to a retired entry", "unchanged"]
+    why: Literal["already known", "equal to a retired entry", "unchanged", "revised since"]
 
 
 @dataclass

@@ -12,11 +12,9 @@ from pc_store.domain.text import digest
 from pc_store.errors import EntryNotFound
 from pc_store.ledger import artifacts, memory_sizes
 from pc_store.ledger.schema import (
-    artifact_revisions,
     entry_versions,
     manifest_spans,
     memory_changes,
-    purges,
 )
 
 
@@ -148,6 +146,19 @@ def alike(
         for row in conn.execute(query):
             found.setdefault(row.text_digest, []).append(_row(row).version)
     return {name: sorted(some, key=lambda one: one.entry_id) for name, some in found.items()}
+
+
+def ever_held(conn: sa.Connection, scope_id: str, text_digests: Iterable[str]) -> set[str]:
+    """Those of the digests that some version of some entry, current or not, has."""
+    digests = sorted(set(text_digests))
+    found: set[str] = set()
+    for start in range(0, len(digests), 500):
+        query = sa.select(entry_versions.c.text_digest).where(
+            entry_versions.c.scope_id == scope_id,
+            entry_versions.c.text_digest.in_(digests[start : start + 500]),
+        )
+        found |= set(conn.execute(query).scalars())
+    return found
 
 
 def at(
@@ -316,84 +327,3 @@ def _row(row: sa.Row) -> EntryRow:  # type: ignore[type-arg]
         terms_version=row.terms_version,
         text_digest=row.text_digest,
     )
-
-
-@dataclass(frozen=True)
-class TermsRow:
-    """What search needs of an active entry; `text` only where `terms` are another tokeniser's."""
-
-    entry_id: str
-    entry_version_id: str
-    terms: str
-    text: str | None = None
-
-
-def active_terms(conn: sa.Connection, scope_id: str, tokeniser: str) -> list[TermsRow]:
-    """The active entries of the head, by entry id, as search reads them."""
-    return _terms(conn, scope_id, tokeniser, after=0)
-
-
-def changed_terms(
-    conn: sa.Connection, scope_id: str, revision: int, tokeniser: str
-) -> tuple[set[str], list[TermsRow]]:
-    """What happened to the active set after a revision, as search reads it.
-
-    Returns:
-        The version ids active at that revision and not at the head, and the rows active at
-        the head and not at that revision, by entry id.
-    """
-    gone = sa.select(manifest_spans.c.entry_version_id).where(
-        manifest_spans.c.scope_id == scope_id,
-        manifest_spans.c.from_revision <= revision,
-        manifest_spans.c.to_revision > revision,
-        manifest_spans.c.state == "active",
-    )
-    before = set(conn.execute(gone).scalars())
-    after = _terms(conn, scope_id, tokeniser, after=revision)
-    kept = before & {row.entry_version_id for row in after}
-    return before - kept, [row for row in after if row.entry_version_id not in kept]
-
-
-def fingerprint(conn: sa.Connection, scope_id: str, revision: int) -> str:
-    """Tells a memory's revision from another ledger's of the same number, or before a purge."""
-    query = (
-        sa.select(
-            sa.func.count(),
-            sa.func.min(memory_changes.c.entry_id),
-            sa.func.min(memory_changes.c.to_version_id),
-            sa.func.max(memory_changes.c.to_version_id),
-        )
-        .select_from(memory_changes)
-        .where(memory_changes.c.scope_id == scope_id, memory_changes.c.revision == revision)
-    )
-    made = sa.select(artifact_revisions.c.created_at).where(
-        artifact_revisions.c.scope_id == scope_id,
-        artifact_revisions.c.family == MEMORY_FAMILY,
-        artifact_revisions.c.artifact_id == MEMORY_ID,
-        artifact_revisions.c.revision == revision,
-    )
-    changed = conn.execute(query).one()
-    purged = sa.select(sa.func.count()).select_from(purges).where(purges.c.scope_id == scope_id)
-    parts = conn.execute(made).scalar_one_or_none(), *changed, conn.execute(purged).scalar_one()
-    return " ".join(map(str, parts))
-
-
-def _terms(conn: sa.Connection, scope_id: str, tokeniser: str, *, after: int) -> list[TermsRow]:
-    foreign = sa.case((entry_versions.c.terms_version != tokeniser, entry_versions.c.text))
-    query = (
-        sa.select(
-            manifest_spans.c.entry_id,
-            manifest_spans.c.entry_version_id,
-            entry_versions.c.terms,
-            foreign,
-        )
-        .select_from(_JOINED)
-        .where(
-            manifest_spans.c.scope_id == scope_id,
-            manifest_spans.c.from_revision > after,
-            _CURRENT,
-            manifest_spans.c.state == "active",
-        )
-        .order_by(manifest_spans.c.entry_id)
-    )
-    return [TermsRow(*row) for row in conn.execute(query)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pc_store.ledger.entries import TermsRow
+from pc_store.ledger.terms import TermsRow
 from pc_store.search.ranking import Postings, Ranking, postings_of, rank
 from pc_store.search.shards import Shard, row_terms
 from pc_store.search.tokens import Unit

@@ -30,7 +30,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from pc_store.ledger.entries import TermsRow
+from pc_store.ledger.terms import TermsRow
 from pc_store.search.ranking import Integers, Postings
 from pc_store.search.tokens import TOKENISER, tokens
 

@@ -72,9 +72,16 @@ def commit_drafts(
         CapacityExceeded: the memory would outgrow its budget.
     """
     head = lock_memory(conn, scope_id)
+    digests = [digest(draft.text) for draft in drafts]
+    alike = entries.alike(conn, scope_id, digests)
+    outdated: list[Dropped] = []
+    if origin == "replay":  # an old log must not bring back words that were revised since
+        earlier = entries.ever_held(conn, scope_id, digests) - set(alike)
+        outdated = [Dropped(d, "revised since") for d in drafts if digest(d.text) in earlier]
+        drafts = [draft for draft in drafts if digest(draft.text) not in earlier]
     targets = _targets(conn, scope_id, drafts, shown)
-    alike = entries.alike(conn, scope_id, (digest(draft.text) for draft in drafts))
     plan = plan_changes(drafts, targets=targets, alike=alike, extracted=origin != "explicit")
+    plan.dropped += outdated
     if not plan.changes:
         return Committed(head, dropped=tuple(plan.dropped))
     return commit_changes(

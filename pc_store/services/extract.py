@@ -249,6 +249,7 @@ def _commit(db: Database, settings: Settings, window_id: str, run_id: str) -> Pr
             judged.verdict.kept,
             origin="extraction" if window.kind == "live" else "replay",
             now_us=now,
+            budget=settings.memory_budget,
             shown=kept.shown,
             window_id=window_id,
             lineage_sources=list(kept.evidence.values()),

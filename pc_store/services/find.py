@@ -12,9 +12,10 @@ from pc_store.domain.entry import EntryVersion
 from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef, Citation, SourceRef
 from pc_store.domain.text import digest, within
 from pc_store.errors import InvalidInput
-from pc_store.ledger import entries, scopes
+from pc_store.ledger import entries, scopes, terms
 from pc_store.ledger.database import Database
-from pc_store.ledger.entries import EntryRow, TermsRow
+from pc_store.ledger.entries import EntryRow
+from pc_store.ledger.terms import TermsRow
 from pc_store.search import shards
 from pc_store.search.lexical import SMALL_SCOPE, Found, Results, Words, outgrown
 from pc_store.search.shards import Shard
@@ -156,7 +157,7 @@ def _asking(
                     return None
                 words, due = _words(conn, scope_id, head, shard)
                 answer = ask(conn, head, words)
-                anchor = entries.fingerprint(conn, scope_id, head) if due else ""
+                anchor = terms.fingerprint(conn, scope_id, head) if due else ""
         except shards.Torn as error:
             if shard is None:
                 raise
@@ -179,16 +180,16 @@ def _words(
         gone: set[str] = set()
         come: list[TermsRow] = []
         if shard.revision < head:
-            gone, come = entries.changed_terms(conn, scope_id, shard.revision, TOKENISER)
+            gone, come = terms.changed(conn, scope_id, shard.revision, TOKENISER)
         if not outgrown(shard, len(gone) + len(come)):
             return Words(shard, gone, come), []
-    rows = entries.active_terms(conn, scope_id, TOKENISER)
+    rows = terms.active(conn, scope_id, TOKENISER)
     return Words(None, (), rows), rows if len(rows) >= SMALL_SCOPE else []
 
 
 def _belongs(conn: sa.Connection, scope_id: str, head: int, shard: Shard) -> bool:
     """Whether a shard was built from this ledger, and not from one since replaced or restored."""
-    return shard.revision <= head and shard.anchor == entries.fingerprint(
+    return shard.revision <= head and shard.anchor == terms.fingerprint(
         conn, scope_id, shard.revision
     )
 

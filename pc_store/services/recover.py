@@ -62,9 +62,7 @@ def record_failure(
                 size=window.size,
                 answered=isinstance(error, ModelAnsweredBadly),
                 others_answered_since=alive
-                or windows.model_answered_since(
-                    conn, window.model or "", first, but=window_id
-                ),
+                or windows.model_answered_since(conn, window.model or "", first, but=window_id),
             )
         if step == "split":
             _split(conn, window, now)

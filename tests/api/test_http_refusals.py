@@ -28,6 +28,7 @@ def test_wrong_methods_are_a_405_that_names_the_right_ones(api, scope):
         ("GET", "/v1/memory/remember", "POST"),
         ("PATCH", f"/v1/scopes/{scope}", "GET, PUT"),
         ("POST", "/health/live", "GET"),
+        ("POST", "/openapi.json", "GET, HEAD"),
         ("OPTIONS", "/v1/capabilities", "GET"),
         ("BREW", "/v1/capabilities", "GET"),
     ):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pc_store.ledger.entries import TermsRow
+from pc_store.ledger.terms import TermsRow
 from pc_store.search import shards
 from pc_store.search.lexical import Words
 from pc_store.search.tokens import query_units, terms_of

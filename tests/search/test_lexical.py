@@ -10,7 +10,7 @@ from entries_by_hand import AMOUNT, ask, built, of_rows, row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pc_store.ledger.entries import TermsRow
+from pc_store.ledger.terms import TermsRow
 from pc_store.search import lexical
 from pc_store.search.lexical import Words
 from pc_store.search.ranking import K1, B

@@ -211,6 +211,7 @@ def test_a_replay_never_brings_back_what_was_retired_or_overwrites_what_was_revi
     assert fact(1) not in rig.texts()
     assert rig.cited(fact(1), inactive=True).entry.state == "inactive"
     assert rig.cited("Fact 2 is over.").entry == revised
+    assert sorted(rig.texts()) == ["Fact 2 is over.", fact(3)]
 
 
 def test_a_replay_that_fails_writes_nothing_and_blocks_nothing(rig):

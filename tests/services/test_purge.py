@@ -10,7 +10,7 @@ from pc_store.domain.entry import Draft
 from pc_store.domain.refs import SourceRef
 from pc_store.domain.text import digest
 from pc_store.errors import EntryNotFound, EntryPurged, RevisionConflict, ScopeNotFound
-from pc_store.ledger import entries, vectors, windows
+from pc_store.ledger import entries, terms, vectors, windows
 from pc_store.ledger.schema import metadata
 from pc_store.search import shards
 from pc_store.services import find, remember
@@ -139,9 +139,9 @@ def test_search_forgets_it_at_once_and_its_files_with_it(shop_db, tmp_path):
         now_us=NOW,
     )
     with shop_db.read() as conn:
-        rows = entries.active_terms(conn, "shop", shards.TOKENISER)
+        rows = terms.active(conn, "shop", shards.TOKENISER)
         head = entries.head(conn, "shop")
-        anchor = entries.fingerprint(conn, "shop", head)
+        anchor = terms.fingerprint(conn, "shop", head)
     assert shards.build(tmp_path, "shop", revision=head, anchor=anchor, rows=rows)
     assert find.search(shop_db, tmp_path, "shop", WORD).hits
     purge(shop_db, tmp_path, "shop", entry_id, now_us=NOW + 1)
