@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 
 from pc_pipelines.drain import drain
-from pc_pipelines.upkeep import delete_old_runs, prune_window_partitions
+from pc_pipelines.upkeep import delete_old_runs, forget_heartbeats, prune_window_partitions
 
 memory_extraction = dg.define_asset_job(
     "memory_extraction",
@@ -32,10 +32,11 @@ def memory_drain() -> None:
     drain()
 
 
-@dg.job(description="Nightly upkeep: prune old window partitions, then old runs.")
+@dg.job(description="Nightly upkeep: prune old window partitions, runs and heartbeats.")
 def upkeep() -> None:
     """The upkeep ops."""
     delete_old_runs(prune_window_partitions())
+    forget_heartbeats()
 
 
 ALL: list[Any] = [memory_extraction, source_ingestion, memory_drain, upkeep, integrity_audit]

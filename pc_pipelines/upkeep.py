@@ -12,7 +12,8 @@ from dagster import DagsterEventType, DagsterInstance
 from pc_pipelines import partitions
 from pc_pipelines.resources import StoreResource
 from pc_store.domain.window import OPEN
-from pc_store.services.watch import list_windows
+from pc_store.services.clock import now_us
+from pc_store.services.watch import forget_beats, list_windows
 
 RUNS_KEPT_DAYS = 30
 _RUNS_LOOKED_AT = 2_000
@@ -85,6 +86,13 @@ def delete_old_runs(context: dg.OpExecutionContext) -> dg.Output[None]:
     return dg.Output(
         None, metadata={"runs deleted": deleted, "old runs kept": len(records) - deleted}
     )
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def forget_heartbeats(store: StoreResource) -> dg.Output[None]:
+    """Forget the heartbeats of runs that were last alive as long ago as runs are kept."""
+    before_us = now_us() - RUNS_KEPT_DAYS * 86_400_000_000
+    return dg.Output(None, metadata={"heartbeats": forget_beats(store.db, before_us=before_us)})
 
 
 def _keys(instance: DagsterInstance, definition: dg.DynamicPartitionsDefinition) -> set[str]:

@@ -265,6 +265,7 @@ def last_beats(conn: sa.Connection, run_ids: list[str]) -> dict[str, int]:
     return {row.run_id: row.beat_at for row in conn.execute(query)}
 
 
-def drop_beats(conn: sa.Connection, *, before_us: int) -> None:
-    """Forget runs that ended long ago."""
-    conn.execute(sa.delete(heartbeats).where(heartbeats.c.beat_at < before_us))
+def drop_beats(conn: sa.Connection, *, before_us: int) -> int:
+    """Forget runs that were last alive before a moment; how many there were."""
+    gone = conn.execute(sa.delete(heartbeats).where(heartbeats.c.beat_at < before_us))
+    return gone.rowcount

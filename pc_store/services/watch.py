@@ -67,6 +67,12 @@ def last_beats(db: Database, run_ids: list[str]) -> dict[str, int]:
         return windows.last_beats(conn, run_ids)
 
 
+def forget_beats(db: Database, *, before_us: int) -> int:
+    """Forget the heartbeats of runs that were last alive before a moment; how many there were."""
+    with db.write() as conn:
+        return windows.drop_beats(conn, before_us=before_us)
+
+
 def keyed(db: Database, rows: list[WindowRow]) -> list[tuple[WindowKey, WindowRow]]:
     """Windows with their partition keys."""
     with db.read() as conn:

@@ -272,6 +272,7 @@ def test_weights_for_other_vectors_are_refused():
         BuiltinProposer(Other())
 
 
+@pytest.mark.slow
 def test_the_shipped_weights_are_those_a_retrain_gives():
     assert train_builtin.main(["--check"]) == 0
 

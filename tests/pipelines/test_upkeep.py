@@ -4,6 +4,8 @@ import dagster as dg
 import sqlalchemy as sa
 from plant import Plant, steps
 
+from pc_store.ledger import windows
+from pc_store.services import watch
 from pc_store.services.clock import now_us
 
 
@@ -23,6 +25,15 @@ def test_old_window_keys_are_pruned_and_those_at_work_stay(new_plant):
     again = plant.run("upkeep")
     assert again.success
     assert len(plant.keys()) == 101
+
+
+def test_heartbeats_of_long_ended_runs_are_forgotten(plant: Plant):
+    month_us = 31 * 86_400_000_000
+    with plant.db.write() as conn:
+        windows.beat(conn, "old", now_us=now_us() - month_us)
+        windows.beat(conn, "young", now_us=now_us())
+    assert plant.run("upkeep").success
+    assert set(watch.last_beats(plant.db, ["old", "young"])) == {"young"}
 
 
 def test_a_pruned_window_can_be_brought_back_by_its_name(plant: Plant):
