@@ -66,6 +66,9 @@ def settings() -> str:
         what = " ".join((field.description or "").split()).replace("|", "\\|")
         lines.append(f"| `PC_{name.upper()}` | {default} | {what} |")
     lines += [
+        "| `PC_API_URL` | unset | The server that `pc` and `pc_store.client` work on; unset: `pc` "
+        "works on the store of this machine. |",
+        "| `PC_API_TOKEN` | unset | The bearer token they send to it. |",
         "| `PC_DAGSTER_POSTGRES_URL` | unset | Dagster's own storage; unset: SQLite files under "
         "`DAGSTER_HOME`. |",
     ]

@@ -1,8 +1,8 @@
 """The import rule and the other rules of structure, read from the source itself.
 
-errors, limits, settings ◄ domain ◄ ledger ◄ search ◄ services ◄ api, cli, pc_pipelines
-                             ▲                           │
-                             └────── llm, readers ◄──────┘
+errors, limits ◄ domain ◄ settings ◄ ledger ◄ search ◄ services ◄ api ◄ client ◄ cli
+                             ▲                            │    ◄ pc_pipelines
+                             └─────── llm, readers ◄──────┘
 """
 
 import ast
@@ -19,7 +19,7 @@ LINES_MAX = 400
 BELOW = {
     "errors": set(),
     "limits": set(),
-    "settings": {"errors", "limits"},
+    "settings": {"errors", "limits", "domain"},
     "domain": {"errors", "limits"},
     "ledger": {"errors", "limits", "settings", "domain"},
     "search": {"errors", "limits", "settings", "domain", "ledger"},
@@ -29,13 +29,22 @@ BELOW = {
         *("errors", "limits", "settings", "domain", "ledger", "search", "llm", "readers"),
     },
     "api": {"errors", "limits", "settings", "domain", "ledger", "services"},
-    # the api for `pc serve` alone, see below
-    "cli": {"errors", "limits", "settings", "domain", "ledger", "readers", "services", "api"},
+    "client": {"errors", "limits", "settings", "api"},
+    "cli": {"errors", "limits", "settings", "domain", "ledger", "readers", "services", "client"},
     "pc_pipelines": {"errors", "limits", "settings", "domain", "ledger", "services"},
 }
 """The floors, and those that each may import besides itself."""
 
 EDGES = ("api", "cli", "pc_pipelines")
+
+STARTS = {
+    ("pc_store/cli/serve_command.py", "pc_store.api.server"): "`pc serve` is how it is started",
+    ("pc_store/cli/mcp_command.py", "pc_store.api.mcp"): "`pc mcp` is how it is started",
+}
+"""The commands that start a server, which is all the CLI may know of the API: inside functions."""
+
+SHAPES = ("pc_store.api.bodies", "pc_store.api.addresses", "pc_store.api.refusals")
+"""What the client shares with the API; it opens an application only inside functions."""
 
 FOREIGN = {
     "alembic": {"ledger"},
@@ -43,7 +52,10 @@ FOREIGN = {
     "dagster_postgres": {"pc_pipelines"},
     "duckdb": {"search"},
     "fastapi": {"api"},
+    "httpx": {"api", "client", "services"},
     "instructor": {"llm"},
+    "mcp": {"api"},
+    "mcp_types": {"api"},
     "openai": {"llm"},
     "pydantic_settings": {"settings"},
     "psycopg2": {"ledger"},
@@ -127,8 +139,28 @@ def test_modules_import_only_from_floors_below_their_own():
         for path, tree in ALL
         for target, module, _ in own_imports(tree)
         if (here := floor(path.parts)) != target and target not in BELOW.get(here, ())
+        if (str(path), module) not in STARTS
     ]
     assert broken == []
+
+
+def test_edges_are_started_and_opened_inside_functions_only():
+    """Starting `pc`, or using a client of a server, loads no web framework and no MCP."""
+    broken = [
+        f"{path} imports {module} when it is loaded"
+        for path, tree in ALL
+        if floor(path.parts) in ("cli", "client")
+        for module, _, node in imports(tree)
+        if module.startswith("pc_store.api.")
+        and not module.startswith(SHAPES)
+        and node.col_offset == 0
+    ]
+    assert broken == []
+
+
+def test_every_exception_of_the_import_rule_is_needed():
+    taken = {(str(path), module) for path, tree in ALL for _, module, _ in own_imports(tree)}
+    assert STARTS.keys() - taken == set()
 
 
 def test_no_floor_is_above_itself():
@@ -153,17 +185,6 @@ def test_edges_take_a_database_and_types_from_the_ledger_and_leave_rows_to_servi
         and (module, name) != ("pc_store.ledger.database", "open_database")
     ]
     assert broken == []
-
-
-def test_only_the_command_that_serves_knows_the_api_and_imports_it_when_it_runs():
-    takers = {
-        (path.name, node.col_offset > 0)
-        for path, tree in ALL
-        if floor(path.parts) == "cli"
-        for module, _, node in imports(tree)
-        if module.startswith("pc_store.api")
-    }
-    assert takers == {("serve_command.py", True)}
 
 
 def test_the_cli_uses_readers_only_to_name_formats():
@@ -209,10 +230,17 @@ def test_modules_that_need_a_slow_package_are_imported_inside_functions_only():
 
 
 @pytest.mark.parametrize(
-    "module", ["pc_store.services.extract", "pc_store.cli.app", "pc_pipelines.definitions"]
+    ("module", "more"),
+    [
+        ("pc_store.services.extract", ()),
+        ("pc_store.client", ("fastapi", "mcp")),
+        ("pc_store.cli.app", ("fastapi", "mcp")),
+        ("pc_store.api.app", ("mcp",)),
+        ("pc_pipelines.definitions", ()),
+    ],
 )
-def test_importing_an_entry_point_does_not_import_a_slow_package(module):
-    program = f"import {module}, sys; print(sorted(set({LAZY!r}) & set(sys.modules)))"
+def test_importing_an_entry_point_does_not_import_a_slow_package(module, more):
+    program = f"import {module}, sys; print(sorted({{*{LAZY!r}, *{more!r}}} & set(sys.modules)))"
     found = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120
     )

@@ -65,6 +65,8 @@ class Principal:
 
 EVERYBODY = Principal("")
 """Who calls a server without tokens, which listens on loopback only."""
+NOBODY = Principal("", frozenset(), frozenset())
+"""Who calls a public path of a server that has tokens."""
 
 
 class _Token(BaseModel):

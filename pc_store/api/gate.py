@@ -13,9 +13,10 @@ from collections.abc import MutableMapping
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pc_store.api.access import EVERYBODY, Access, Principal
+from pc_store.api.access import EVERYBODY, NOBODY, Access, Principal
 from pc_store.api.refusals import (
     BodyTooLarge,
     BodyTooSlow,
@@ -30,6 +31,9 @@ from pc_store.settings import Settings
 
 PUBLIC = frozenset({"/", "/docs", "/openapi.json", "/health/live", "/health/ready"})
 """Paths that need no token; none of them tells anything of what is stored."""
+
+GONE = 499
+"""The status in log and metrics of a request whose client went away before it was whole."""
 
 _HOST_PORT = re.compile(r":[0-9]{1,5}$")
 
@@ -63,6 +67,8 @@ class Gate:
                 await self._serve(scope, exchange)
             except StoreError as error:
                 await exchange.refuse(error)
+            except ClientDisconnect:
+                exchange.status = GONE
             except Exception as error:  # noqa: BLE001 - logged whole, and answered
                 self._telemetry.failed(exchange.request_id, error)
                 await exchange.refuse(
@@ -83,9 +89,9 @@ class Gate:
     async def _serve(self, scope: Scope, exchange: "_Exchange") -> None:
         if self._at_work > self._max_requests:
             raise Overloaded(f"{self._max_requests} requests are at work already")
+        _route_on_raw_segments(scope)
         scope["state"]["principal"] = self._admit(scope)
         exchange.refuse_declared_size()
-        _route_on_raw_segments(scope)
         await self._app(scope, exchange.receive, exchange.send)
 
     def _admit(self, scope: Scope) -> Principal:
@@ -93,7 +99,7 @@ class Gate:
             _refuse_foreign_host(scope)
             return EVERYBODY
         if scope["path"] in PUBLIC:
-            return EVERYBODY
+            return NOBODY
         return self._access.principal(_headers(scope, b"authorization"))
 
 

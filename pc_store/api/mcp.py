@@ -5,7 +5,8 @@ token: one place checks arguments, tokens, scopes and verbs, whichever way they 
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pc_store import __version__
 from pc_store.api.refusals import Forbidden
 from pc_store.api.tools import TOOLS, Tool
+from pc_store.settings import Settings
 
 INSTRUCTIONS = (
     "Durable memory, one per scope. Search before you answer from memory and treat what you find "
@@ -32,6 +34,7 @@ INSTRUCTIONS = (
     "memory when a window of the log is processed (flush_memory); remember_memory adds an entry "
     "at once."
 )
+_NOWHERE = "http://localhost"
 _CALL_S = 600.0
 """How long a call may take: a flush waits for its model."""
 
@@ -116,7 +119,7 @@ class HttpEndpoint:
     def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
         """Serve the tools of an application."""
         inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        self._edge = httpx.AsyncClient(transport=inside, base_url="http://localhost")
+        self._edge = httpx.AsyncClient(transport=inside, base_url=_NOWHERE)
         self.sessions = StreamableHTTPSessionManager(
             make_server(self._edge, authorization=_same_token),
             stateless=True,
@@ -148,15 +151,36 @@ def _same_token(request: Request | None) -> str | None:
     return None if request is None else request.headers.get("authorization")
 
 
-def serve_stdio(edge: Callable[[], httpx.AsyncClient]) -> None:
-    """Serve one client on standard input and output until the input ends.
+@asynccontextmanager
+async def local_edge(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+    """The edge of a store that this process opens itself; no token is needed.
 
-    Args:
-        edge: makes the client of the HTTP edge, with the token in its own headers.
+    Raises:
+        InvalidInput, StoreUnavailable: as `create_app`.
     """
+    from pc_store.api.app import create_app  # it mounts this module's server, lazily
+
+    app = create_app(settings.model_copy(update={"api_tokens": None}))
+    inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    try:
+        async with httpx.AsyncClient(transport=inside, base_url=_NOWHERE) as edge:
+            yield edge
+    finally:
+        app.state.telemetry.close()
+        app.state.edge.db.close()
+
+
+def remote_edge(url: str, *, token: str | None) -> httpx.AsyncClient:
+    """The edge of a server elsewhere."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return httpx.AsyncClient(base_url=url, headers=headers)
+
+
+def serve_stdio(edge: AbstractAsyncContextManager[httpx.AsyncClient]) -> None:
+    """Serve one client on standard input and output until the input ends."""
 
     async def run() -> None:
-        async with edge() as client, stdio_server() as (reading, writing):
+        async with edge as client, stdio_server() as (reading, writing):
             server = make_server(client, authorization=lambda _request: None)
             await server.run(reading, writing, server.create_initialization_options())
 

@@ -141,9 +141,12 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
         assert isinstance(error, StoreError)
         return refusal(error)
 
-    async def broken_rule(_request: Request, error: Exception) -> Response:
+    async def broken_rule(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _invalid(error.errors())
+        response = _invalid(error.errors())
+        if error.errors()[0]["loc"][0] == "query" and request.url.path.startswith("/v1/scopes/"):
+            response.status_code = 400  # as the published contract has it, and 422 elsewhere
+        return response
 
     async def routing(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -179,14 +182,9 @@ def _invalid(faults: Sequence[Any]) -> Response:
         for fault in faults[:_SHOWN_FAULTS]
     ]
     first = told[0]
-    in_query = first["loc"][0] == "query"
     field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
     reason = first["msg"][:1].lower() + first["msg"][1:]
-    error = errors.InvalidInput(field, reason, errors=told)
-    response = refusal(error)
-    if in_query:
-        response.status_code = 400
-    return response
+    return refusal(errors.InvalidInput(field, reason, errors=told))
 
 
 def _cut(text: str) -> str:

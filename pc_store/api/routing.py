@@ -26,6 +26,7 @@ Endpoint = Callable[Params, BaseModel | Response]
 Served = Callable[Params, Coroutine[Any, Any, Response]]
 REPLAYED_HEADER = "Idempotency-Replayed"
 _BODY = "body"
+_SHORT_BYTES = 32_768
 
 
 class _ParsedRequest(Request):
@@ -59,7 +60,12 @@ class StoreRoute(APIRoute):
                 text.storable(name, value)
             parsed = _ParsedRequest(request.scope, request.receive)
             if expects_body and (body := await parsed.body()):
-                parsed.parsed = _json(request.headers.get("content-type", ""), body)
+                kind = request.headers.get("content-type", "")
+                if len(body) <= _SHORT_BYTES:
+                    parsed.parsed = _json(kind, body)
+                else:  # it may take a while, and others wait for the loop
+                    edge: Edge = request.app.state.edge
+                    parsed.parsed = await edge.run("reads", partial(_json, kind, body))
             request.state.sent = parsed.parsed
             return await answer(parsed)
 

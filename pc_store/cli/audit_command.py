@@ -15,7 +15,7 @@ def audit(
     as_json: console.Json = False,
 ) -> None:
     """Check the ledger: exit code 1 if anything offends."""
-    with console.opened() as store:
+    with console.opened("audit") as store:
         findings = service.audit(store.db, store.settings, scope_id=scope_id)
     console.show(
         [{"passed": finding.passed, **vars(finding)} for finding in findings],

@@ -1,21 +1,22 @@
-"""How the command opens the store, prints tables and JSON lines, and complains."""
+"""How the command reaches a store, prints tables and JSON lines, and complains."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pc_store.domain.proposal import Proposer
-from pc_store.errors import StoreError
+from pc_store import limits
+from pc_store.client import Client
+from pc_store.errors import InvalidInput, StoreError
 from pc_store.ledger.database import Database, open_database
 from pc_store.settings import Settings
 
@@ -23,6 +24,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, help="Most rows to print.")]
 ScopeId = Annotated[str, typer.Argument(metavar="SCOPE", help="The scope's id.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Why; kept with the change.")]
+
+chosen_server: ContextVar[str | None] = ContextVar("chosen_server", default=None)
+"""What `--server` said; set once, before the verb."""
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -35,23 +39,61 @@ class Store:
     settings: Settings
     db: Database
 
-    @cached_property
-    def proposer(self) -> Proposer:
-        """The proposer in force; made at first use, since it is slow."""
-        from pc_store.services.provide import proposer
-
-        return proposer(self.db, self.settings)
-
 
 @contextmanager
-def opened() -> Iterator[Store]:
-    """Open the store that the environment names, and close it afterwards."""
+def opened(verb: str) -> Iterator[Store]:
+    """Open the store that the environment names, for a verb that no server has.
+
+    Raises:
+        InvalidInput: a server was named.
+    """
+    if server() is not None:
+        raise InvalidInput(
+            "--server, PC_API_URL", f"{verb} works on the store of this machine only"
+        )
     settings = Settings.load()
     db = open_database(settings.ledger_url, wait_s=settings.database_wait_s)
     try:
         yield Store(settings, db)
     finally:
         db.close()
+
+
+def server() -> str | None:
+    """The address that `--server` or `PC_API_URL` gives; None for the store of this machine."""
+    return chosen_server.get() or None
+
+
+@contextmanager
+def connected() -> Iterator[Client]:
+    """A client of the server that was named, or else of the store that the environment names."""
+    url = server()
+    if url is not None:
+        client = Client(url)
+    else:
+        from pc_store.client.in_process import LocalClient
+
+        client = LocalClient(Settings.load())
+    with client:
+        yield client
+
+
+def row(body: BaseModel) -> dict[str, Any]:
+    """A body as the wire has it."""
+    return body.model_dump(mode="json", exclude_unset=True)
+
+
+def rows_of(
+    ask: Callable[[int, str | None], tuple[Sequence[BaseModel], str | None]], *, most: int
+) -> list[dict[str, Any]]:
+    """The first `most` rows of a list that comes in pages; `ask` takes a limit and a cursor."""
+    rows: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        items, cursor = ask(min(most, limits.PAGE_MAX), cursor)
+        rows += map(row, items)
+        if cursor is None or len(rows) >= most:
+            return rows[:most]
 
 
 def show(
@@ -94,8 +136,9 @@ def show_texts(
         if as_json:
             json_line(row)
         else:
-            out.print(Text(f"{title(row)}  ", style="cyan").append(text(row), style="default"))
-            out.print(Text(f"    {notes(row)}", style="dim"))
+            told = Text(f"{title(row)}  ", style="cyan").append(text(row), style="default")
+            out.print(told, soft_wrap=True)
+            out.print(Text(f"    {notes(row)}", style="dim"), soft_wrap=True)
     if not rows and not as_json:
         out.print(Text(empty))
 
@@ -107,6 +150,14 @@ def cited(row: Mapping[str, Any]) -> str:
     return f"from {', '.join(names[:3])}{more}" if names else "by hand"
 
 
+def tell(body: BaseModel, sentence: str, *, as_json: bool) -> None:
+    """Print one answer: whole as a JSON line, or a sentence about it."""
+    if as_json:
+        json_line(row(body))
+    else:
+        say(sentence)
+
+
 def json_line(value: Mapping[str, Any]) -> None:
     """Print one value as one line of JSON."""
     typer.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
@@ -114,7 +165,7 @@ def json_line(value: Mapping[str, Any]) -> None:
 
 def say(text: str) -> None:
     """Print a sentence; brackets in it are not markup."""
-    out.print(Text(text))
+    out.print(Text(text), soft_wrap=True)
 
 
 def complain(error: StoreError) -> None:
@@ -122,11 +173,9 @@ def complain(error: StoreError) -> None:
     err.print(Text(f"pc: {error.message}"), style="red")
 
 
-def moment(time_us: int | None) -> str | None:
-    """A time as people write it, UTC, to the second."""
-    if time_us is None:
-        return None
-    return datetime.fromtimestamp(time_us / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def moment(time: str | None) -> str | None:
+    """A time of the wire as people write it, UTC, to the second."""
+    return None if time is None else time[:19].replace("T", " ")
 
 
 def short(text: str, most: int = 120) -> str:

@@ -30,7 +30,7 @@ def ingest(
 
     Lines that cannot become a source are listed, kept in a reject file, and stop nothing else.
     """
-    with console.opened() as store:
+    with console.opened("ingest") as store:
         if create_scope:
             ensure_scope(store.db, scope_id, now_us=now_us())
         else:

@@ -1,19 +1,16 @@
-"""`pc memory`: what a scope remembers, how it came to be, and changing it by hand."""
+"""`pc memory`: what a scope remembers, and how it came to be."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pc_store.cli import console, shapes
-from pc_store.services import extract
-from pc_store.services import remember as service
-from pc_store.services.clock import now_us
-from pc_store.services.remember import Written
+from pc_store.cli import console
+from pc_store.client import Client
+from pc_store.client.citing import cite
 
 app = typer.Typer(no_args_is_help=True, help="Memory: entries, their versions and citations.")
 
 EntryId = Annotated[str, typer.Argument(help="The entry's id.")]
-Kind = Annotated[str, typer.Option(help="fact, preference, decision, constraint, …")]
 Revision = Annotated[
     int | None,
     typer.Option(help="The memory revision you saw; the newest unless given.", min=1),
@@ -26,24 +23,31 @@ def list_(
     include_inactive: Annotated[
         bool, typer.Option("--include-inactive", help="Retired entries too.")
     ] = False,
-    after: Annotated[str, typer.Option(help="Only entries after this id.")] = "",
+    kind: Annotated[str | None, typer.Option(help="Only entries of this kind.")] = None,
     limit: console.Limit = 100,
     as_json: console.Json = False,
 ) -> None:
     """List entries by creation."""
-    with console.opened() as store:
-        memory, entries = service.list_entries(
-            store.db, scope_id, include_inactive=include_inactive, after=after, limit=limit
+    memory: list[Any] = []
+
+    def page(client: Client, most: int, cursor: str | None) -> tuple[Any, str | None]:
+        answer = client.list_memory_entries(
+            scope_id, include_inactive=include_inactive, kind=kind, limit=most, cursor=cursor
         )
+        memory.append(answer.memory)
+        return answer.entries, answer.next_cursor
+
+    with console.connected() as client:
+        rows = console.rows_of(lambda most, cursor: page(client, most, cursor), most=limit)
     console.show_texts(
-        [shapes.entry(cited) for cited in entries],
+        rows,
         as_json=as_json,
         title=lambda row: row["kind"],
         text=lambda row: row["text"],
         notes=lambda row: (
             f"{row['citation']['entry_id']} v{row['version']} {row['state']}, {console.cited(row)}"
         ),
-        empty="no entries" if memory else "the scope has no memory yet",
+        empty="no entries" if memory[0] else "the scope has no memory yet",
     )
 
 
@@ -58,35 +62,41 @@ def show(
     as_json: console.Json = False,
 ) -> None:
     """Show one entry, now or exactly as a citation names it."""
-    with console.opened() as store:
-        cited = service.cite(
-            store.db, scope_id, entry_id, revision=revision, entry_version_id=version_id
+    with console.connected() as client:
+        cited = cite(client, scope_id, entry_id, revision=revision, entry_version_id=version_id)
+        row = console.row(
+            client.get_memory_entry(scope_id, cited.citation, include=["origin", "reason", "times"])
         )
     if as_json:
-        console.json_line(shapes.entry(cited))
+        console.json_line(row)
         return
-    entry = cited.entry
-    console.say(f"{entry.kind}, version {entry.version}, {entry.state}, by {entry.origin}")
-    console.say(entry.text)
-    for ref in entry.source_refs:
-        console.say(f"  from {ref.source_type} {ref.source_id}")
-    memory = cited.citation.memory
-    console.say(f"citation {memory.family}/{memory.artifact_id}@{memory.revision}")
-    console.say(f"  {entry.entry_id} {entry.entry_version_id}")
+    console.say(f"{row['kind']}, version {row['version']}, {row['state']}, by {row['origin']}")
+    console.say(row["text"])
+    for ref in row["source_refs"]:
+        console.say(f"  from {ref['name']} {ref['source_id']}")
+    why = f": {row['reason']}" if row["reason"] else ""
+    console.say(f"changed {console.moment(row['updated_at'])}{why}")
+    memory = row["citation"]["memory_ref"]
+    console.say(f"citation {memory['family']}/{memory['artifact_id']}@{memory['revision']}")
+    console.say(f"  {row['citation']['entry_id']} {row['citation']['entry_version_id']}")
 
 
 @app.command("history")
 def history(scope_id: console.ScopeId, entry_id: EntryId, as_json: console.Json = False) -> None:
-    """List every version of an entry, oldest first."""
-    with console.opened() as store:
-        versions = service.entry_history(store.db, scope_id, entry_id)
+    """List every change of an entry, oldest first."""
+    with console.connected() as client:
+        found = client.list_memory_entry_history(scope_id, entry_id)
     console.show_texts(
-        [{"entry_version_id": item.entry_version_id, **shapes.version(item)} for item in versions],
+        [console.row(change) for change in found.changes],
         as_json=as_json,
-        title=lambda row: f"v{row['version']} {row['kind']}",
-        text=lambda row: row["text"],
-        notes=lambda row: f"in revision {row['created_in_revision']}, {console.cited(row)}",
-        empty="no versions",
+        title=lambda row: f"{row['op']} v{row['version']} {row['kind']}",
+        text=lambda row: row["text"] or "(erased)",
+        notes=lambda row: (
+            f"{console.moment(row['created_at'])}, revision {row['memory_ref']['revision']}, "
+            f"by {row['origin']}, {console.cited(row)}"
+            f"{': ' + row['reason'] if row['reason'] else ''}"
+        ),
+        empty="no changes",
     )
 
 
@@ -99,10 +109,14 @@ def changes(
     as_json: console.Json = False,
 ) -> None:
     """List what revisions of the memory changed."""
-    with console.opened() as store:
-        _, rows = service.list_changes(store.db, scope_id, since_revision=since)
+    with console.connected() as client:
+        found = client.list_memory_changes(scope_id, since_revision=since)
     console.show(
-        [vars(row) for row in rows],
+        [
+            {"revision": revision.memory_ref.revision, **console.row(change)}
+            for revision in found.revisions
+            for change in revision.changes
+        ],
         as_json=as_json,
         columns=("revision", "op", "entry", "reason"),
         cells=lambda row: (row["revision"], row["op"], row["entry_id"], row["reason"]),
@@ -110,142 +124,54 @@ def changes(
     )
 
 
-@app.command("remember")
-def remember(
+@app.command("diff")
+def diff(
     scope_id: console.ScopeId,
-    text: Annotated[str, typer.Argument(help="One fact or rule.")],
-    kind: Kind = "fact",
-    reason: console.Reason = None,
-    expected_revision: Revision = None,
+    before: Annotated[int, typer.Argument(min=0, help="A revision; 0 is the empty memory.")],
+    after: Annotated[int, typer.Argument(min=1, help="A later one.")],
     as_json: console.Json = False,
 ) -> None:
-    """Add an entry by hand."""
-    with console.opened() as store:
-        result = service.remember(
-            store.db,
-            scope_id,
-            kind=kind,
-            text=text,
-            reason=reason,
-            expected_revision=expected_revision,
-            refuse_secrets=store.settings.secret_detection,
-            now_us=now_us(),
-        )
-    _tell(result, as_json, nothing="already known, nothing was added")
+    """Compare two revisions of the memory."""
+    with console.connected() as client:
+        found = client.compare_memory_revisions(scope_id, before, after)
+    rows = [console.row(one) for one in found.entries]
+    if as_json or not rows:
+        console.show(rows, as_json=as_json, columns=(), cells=lambda _: (), empty="no difference")
+        return
+    for row in rows:
+        console.say(row["entry_id"])
+        for sign, side in (("-", row["before"]), ("+", row["after"])):
+            if side is not None:
+                text = side["text"] or "(erased)"
+                console.say(f"  {sign} {side['kind']} v{side['version']} {side['state']}: {text}")
 
 
-@app.command("revise")
-def revise(
-    scope_id: console.ScopeId,
-    entry_id: EntryId,
-    text: Annotated[str, typer.Argument(help="Its new text.")],
-    kind: Annotated[str | None, typer.Option(help="Its new kind; as it was unless given.")] = None,
-    reason: console.Reason = None,
-    revision: Revision = None,
-    as_json: console.Json = False,
-) -> None:
-    """Give an entry a new text; the old one stays readable."""
-    with console.opened() as store:
-        cited = service.cite(store.db, scope_id, entry_id, revision=revision)
-        result = service.revise(
-            store.db,
-            scope_id,
-            cited.citation,
-            kind=kind or cited.entry.kind,
-            text=text,
-            reason=reason,
-            refuse_secrets=store.settings.secret_detection,
-            now_us=now_us(),
-        )
-    _tell(result, as_json)
-
-
-@app.command("retire")
-def retire(
-    scope_id: console.ScopeId,
-    entry_id: EntryId,
-    reason: console.Reason = None,
-    revision: Revision = None,
-    as_json: console.Json = False,
-) -> None:
-    """Take an entry out of recall; its history stays."""
-    with console.opened() as store:
-        cited = service.cite(store.db, scope_id, entry_id, revision=revision)
-        result = service.retire(store.db, scope_id, cited.citation, reason=reason, now_us=now_us())
-    _tell(result, as_json)
-
-
-@app.command("reactivate")
-def reactivate(
-    scope_id: console.ScopeId,
-    entry_id: EntryId,
-    reason: console.Reason = None,
-    revision: Revision = None,
-    as_json: console.Json = False,
-) -> None:
-    """Bring a retired entry back."""
-    with console.opened() as store:
-        cited = service.cite(store.db, scope_id, entry_id, revision=revision)
-        result = service.reactivate(
-            store.db, scope_id, cited.citation, reason=reason, now_us=now_us()
-        )
-    _tell(result, as_json)
-
-
-@app.command("flush")
-def flush(scope_id: console.ScopeId, as_json: console.Json = False) -> None:
-    """Process the scope's next window now, without Dagster."""
-    with console.opened() as store:
-        result = extract.flush(store.db, store.settings, store.proposer, scope_id)
-    _progress(result, as_json)
-
-
-@app.command("drain")
-def drain(
-    scope_id: console.ScopeId,
-    budget_s: Annotated[
-        float | None, typer.Option(min=0, help="Begin no window after this many seconds.")
-    ] = None,
-    as_json: console.Json = False,
-) -> None:
-    """Process windows until the log's present end, without Dagster."""
-    with console.opened() as store:
-        done = extract.drain(
-            store.db,
-            store.settings,
-            store.proposer,
-            scope_id,
-            budget_s=store.settings.drain_budget_s if budget_s is None else budget_s,
-            on_window=lambda result: _progress(result, as_json),
-        )
-    if not done and not as_json:
-        console.say("idle: nothing waits")
-
-
-def _progress(result: extract.Processed, as_json: bool) -> None:
+@app.command("capacity")
+def capacity(scope_id: console.ScopeId, as_json: console.Json = False) -> None:
+    """Show how large the memory is against its budget."""
+    with console.connected() as client:
+        found = console.row(client.get_memory_capacity(scope_id))
     if as_json:
-        console.json_line(shapes.processed(result))
+        console.json_line(found)
         return
-    if result.window is None or not result.window.counts:
-        console.say(f"{result.status}: cursor {result.current_cursor} of {result.high_watermark}")
-        return
-    counts = result.window.counts
-    console.say(
-        f"{result.status} ({result.previous_cursor}, {result.current_cursor}] of "
-        f"{result.high_watermark}: {result.processed_source_count} sources, "
-        f"{counts['added']} added, {counts['revised']} revised, {counts['unchanged']} known, "
-        f"{counts['rejected']} rejected [provider={result.window.provider}]"
+    budget = found["budget"]
+    console.show(
+        [
+            {
+                "what": "active entries",
+                "now": found["active_entry_count"],
+                "most": "active_entries",
+            },
+            {"what": "entries", "now": found["manifest_entry_count"], "most": "manifest_entries"},
+            {"what": "bytes", "now": found["manifest_bytes"], "most": "manifest_bytes"},
+        ],
+        as_json=False,
+        columns=("", "now", "at most", ""),
+        cells=lambda row: (
+            row["what"],
+            f"{row['now']:,}",
+            f"{budget['max_' + row['most']]:,}",
+            "exceeded" if row["most"] in found["exceeded"] else "",
+        ),
+        empty="",
     )
-
-
-def _tell(result: Written, as_json: bool, *, nothing: str = "nothing changed") -> None:
-    if as_json:
-        console.json_line(shapes.written(result))
-    elif result.entry is None or result.memory is None:
-        console.say(nothing)
-    else:
-        entry = result.entry.entry
-        console.say(
-            f"{entry.entry_id} version {entry.version}, {entry.state}, "
-            f"in revision {result.memory.revision}"
-        )

@@ -1,12 +1,11 @@
 """`pc search`: find active entries."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pc_store import limits
-from pc_store.cli import console, shapes
-from pc_store.services import find
+from pc_store.cli import console
 
 
 def search(
@@ -18,26 +17,18 @@ def search(
     as_json: console.Json = False,
 ) -> None:
     """Find the active entries of a scope's memory that answer a query, best first."""
-    with console.opened() as store:
-        result = find.search(store.db, store.settings.index_path, scope_id, query, limit=limit)
-    rows: list[dict[str, Any]] = [
-        {
-            "citation": shapes.citation(hit.citation),
-            "kind": hit.kind,
-            "text": hit.text,
-            "score": hit.score,
-            "bm25": round(hit.bm25, 4),
-            "matched_terms": list(hit.matched_terms),
-            "source_refs": [shapes.source_ref(ref) for ref in hit.sources],
-            "version": hit.version,
-        }
-        for hit in result.hits
-    ]
+    with console.connected() as client:
+        answer = client.search_memory(
+            scope_id,
+            query,
+            limit=limit,
+            include=["kind", "version", "sources", "matched_terms", "channels"],
+        )
     console.show_texts(
-        rows,
+        [console.row(hit) for hit in answer.hits],
         as_json=as_json,
-        title=lambda row: f"{row['bm25']:5.2f} {row['kind']}",
+        title=lambda row: f"{row['channels'][0]['score']:5.2f} {row['kind']}",
         text=lambda row: row["text"],
         notes=lambda row: f"{row['citation']['entry_id']} v{row['version']}, {console.cited(row)}",
-        empty="nothing found" if result.memory else "the scope has no memory yet",
+        empty="nothing found" if answer.memory else "the scope has no memory yet",
     )

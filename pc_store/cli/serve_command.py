@@ -1,6 +1,7 @@
 """`pc serve`: the HTTP server, alone or beside another program."""
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pc_store.cli import console
-from pc_store.errors import StoreUnavailable
+from pc_store.errors import InvalidInput
 from pc_store.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def serve(
     """
     from pc_store.api.server import prepare
 
+    if beside and shutil.which(beside[0]) is None:
+        raise InvalidInput("COMMAND", f"there is no program {beside[0]}")
     given = {"http_host": host, "http_port": port}
     settings = Settings.load().model_copy(
         update={name: value for name, value in given.items() if value is not None}
@@ -67,10 +70,7 @@ def _running(command: list[str], server: "Server") -> Iterator[subprocess.Popen[
 
     It has a session of its own, so that Ctrl-C reaches it once, through us.
     """
-    try:
-        child = subprocess.Popen(command, start_new_session=True)
-    except OSError as error:
-        raise StoreUnavailable(f"cannot run {command[0]}: {error.strerror}") from None
+    child = subprocess.Popen(command, start_new_session=True)
 
     def follow() -> None:
         child.wait()

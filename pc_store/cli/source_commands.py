@@ -1,14 +1,14 @@
 """`pc source`: add, list, show."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pc_store.cli import console, shapes
+from pc_store.cli import console
+from pc_store.client import Client, SourceRecord
 from pc_store.domain import strict_json
-from pc_store.domain.source import CONTENT_TYPE, new_source
-from pc_store.services import capture
-from pc_store.services.clock import now_us
+from pc_store.domain.source import CONTENT_TYPE
+from pc_store.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, help="Sources: the append-only log of captured material.")
 
@@ -23,17 +23,13 @@ def add(
 ) -> None:
     """Append one source; the same one again changes nothing."""
     text = typer.get_text_stream("stdin").read() if content == "-" else content
-    source = new_source(source_id, text, strict_json.loads(metadata, field="metadata"))
-    with console.opened() as store:
-        result = capture.capture(store.db, scope_id, source, now_us=now_us())
+    more = strict_json.loads(metadata, field="metadata")
+    if not isinstance(more, dict):
+        raise InvalidInput("metadata", "must be a JSON object")
+    with console.connected() as client:
+        result = client.capture_content_source(scope_id, source_id, text, metadata=more)
     if as_json:
-        console.json_line(
-            {
-                "status": "accepted",
-                "source": {"name": CONTENT_TYPE, "source_id": source_id},
-                "position": result.position,
-            }
-        )
+        console.json_line(console.row(result))
     else:
         console.say(f"{result.status}, at position {result.position}")
 
@@ -46,11 +42,10 @@ def list_(
     as_json: console.Json = False,
 ) -> None:
     """List sources by position."""
-    with console.opened() as store:
-        rows = [
-            shapes.source(source)
-            for source in capture.list_sources(store.db, scope_id, after=after, limit=limit)
-        ]
+    with console.connected() as client:
+        rows = console.rows_of(
+            lambda most, cursor: _page(client, scope_id, after, most, cursor), most=limit
+        )
     console.show(
         rows,
         as_json=as_json,
@@ -59,7 +54,7 @@ def list_(
             row["position"],
             row["source_id"],
             row["metadata"].get("kind"),
-            console.short(row["content"]),
+            console.short(_text(row["content"])),
         ),
         empty="no sources there",
     )
@@ -73,11 +68,26 @@ def show(
     as_json: console.Json = False,
 ) -> None:
     """Show one source whole."""
-    with console.opened() as store:
-        source = capture.read_source(store.db, scope_id, source_type, source_id)
+    with console.connected() as client:
+        source = client.get_source(
+            scope_id, source_id, source_type=source_type, include=["metadata", "times"]
+        )
+    row = console.row(source)
     if as_json:
-        console.json_line(shapes.source(source))
+        console.json_line(row)
     else:
-        console.say(f"position {source.position}, received {console.moment(source.received_at)}")
-        console.say(f"metadata {strict_json.dumps(dict(source.metadata))}")
-        console.say(source.content)
+        console.say(f"position {row['position']}, received {console.moment(row['received_at'])}")
+        console.say(f"metadata {strict_json.dumps(row['metadata'])}")
+        console.say(_text(row["content"]))
+
+
+def _page(
+    client: Client, scope_id: str, after: int, most: int, cursor: str | None
+) -> tuple[list[SourceRecord], str | None]:
+    """A page without the positions that come before."""
+    page = client.list_sources(scope_id, limit=most, cursor=cursor, include=["metadata"])
+    return [item for item in page.items if item.position > after], page.next_cursor
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else strict_json.dumps(content)

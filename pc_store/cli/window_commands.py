@@ -1,23 +1,30 @@
 """`pc windows`: what was cut and what became of it; replay, and the quarantine."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pc_store.cli import console, shapes
-from pc_store.domain.window import Consumer, Status, parse_key
-from pc_store.services import extract, recover, watch
-from pc_store.services.clock import now_us
+from pc_store.cli import console
+from pc_store.cli.extract_commands import tell_window
+from pc_store.client import Client
+from pc_store.domain.scope import partition_key
+from pc_store.domain.window import parse_key
+from pc_store.errors import InvalidInput, NotFound, ScopeNotFound, WindowRefused
 
 app = typer.Typer(no_args_is_help=True, help="Windows: how the log was read, piece by piece.")
 
 Position = Annotated[int, typer.Argument(min=1, help="The source's position.")]
-_CONSUMER: Consumer = "memory"
+MaybeScope = Annotated[
+    str | None, typer.Argument(metavar="[SCOPE]", help="One scope; all unless given.")
+]
+Name = Annotated[
+    str, typer.Argument(metavar="WINDOW", help="SCOPE@FIRST-LAST, as `windows list` shows it.")
+]
 
 
 @app.command("list")
 def list_(
-    scope_id: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None,
+    scope_id: MaybeScope = None,
     status: Annotated[
         list[str] | None, typer.Option(help="Only these: planned, running, failed, processed, …")
     ] = None,
@@ -25,58 +32,72 @@ def list_(
     as_json: console.Json = False,
 ) -> None:
     """List windows, newest first."""
-    wanted: list[Status] = list(status or [])  # type: ignore[arg-type]
-    with console.opened() as store:
-        found = watch.list_windows(store.db, scope_id=scope_id, statuses=wanted, limit=limit)
-    console.show(
-        [shapes.window(key, row) for key, row in found],
-        as_json=as_json,
-        columns=("window", "status", "try", "sources", "added", "revised", "by", "error"),
-        cells=lambda row: (
-            row["window"],
-            row["status"] if row["kind"] == "live" else f"{row['status']} (replay)",
-            row["attempt"],
-            *(str((row["counts"] or {}).get(name, "")) for name in ("sources", "added", "revised")),
-            row["provider"],
-            (row["error"] or {}).get("message"),
-        ),
-        empty="no windows",
-    )
+    with console.connected() as client:
+        rows = [
+            row
+            for one in _scopes(client, scope_id)
+            for row in windows(client, one, list(status or []), most=limit)
+        ]
+    rows.sort(key=lambda row: row["window_id"], reverse=True)
+    _show(rows[:limit], as_json)
+
+
+@app.command("show")
+def show(window: Name, as_json: console.Json = False) -> None:
+    """Show every run of a window: what it read, made, cost, and why it failed."""
+    with console.connected() as client:
+        scope_id = _scope_of(client, window)
+        rows = [
+            row for row in windows(client, scope_id, [], most=10_000) if row["window"] == window
+        ]
+    if not rows:
+        raise NotFound(f"there is no window {window!r}")
+    if as_json:
+        _show(rows, as_json)
+        return
+    for row in rows:
+        replay = " (replay)" if row["kind"] == "replay" else ""
+        console.say(f"{row['window']} {row['status']}{replay}, attempt {row['attempt']}")
+        model = f", model {row['model']}" if row["model"] else ""
+        console.say(f"  provider {row['provider']}{model}, prompt {row['prompt_revision']}")
+        for name, values in (("counts", row["counts"]), ("usage", row["usage"])):
+            if values:
+                console.say(f"  {name} " + ", ".join(f"{k} {v}" for k, v in values.items()))
+        if row["memory_revision"]:
+            console.say(f"  memory revision {row['memory_revision']}")
+        if row["error"]:
+            console.say(f"  {row['error'].get('code')}: {row['error'].get('message')}")
+        for name in ("next_attempt_at", "finished_at"):
+            if row[name]:
+                console.say(f"  {name[:-3].replace('_', ' ')} {console.moment(row[name])} UTC")
 
 
 @app.command("replay")
-def replay(
-    window: Annotated[str, typer.Argument(help="SCOPE@FIRST-LAST, as `windows list` shows it.")],
-    as_json: console.Json = False,
-) -> None:
+def replay(window: Name, as_json: console.Json = False) -> None:
     """Run a window behind the cursor again, e.g. after a prompt change; the cursor stays."""
-    with console.opened() as store:
-        result = extract.replay(store.db, store.settings, store.proposer, parse_key(window))
-    if as_json:
-        console.json_line(shapes.processed(result))
-    else:
-        counts = (result.window.counts if result.window else None) or {}
-        console.say(
-            f"replayed {window}: {counts.get('added', 0)} added, {counts.get('revised', 0)} "
-            f"revised, {counts.get('unchanged', 0)} known; the cursor stays at "
-            f"{result.current_cursor}"
-        )
+    with console.connected() as client:
+        scope_id = _scope_of(client, window)
+        tell_window(client, scope_id, client.replay_window(scope_id, window), as_json=as_json)
 
 
 @app.command("quarantined")
 def quarantined(
-    scope_id: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None,
+    scope_id: MaybeScope = None,
     include_released: Annotated[bool, typer.Option("--include-released")] = False,
     limit: console.Limit = 100,
     as_json: console.Json = False,
 ) -> None:
     """List sources that could not be processed and were set aside."""
-    with console.opened() as store:
-        found = recover.quarantined(
-            store.db, scope_id=scope_id, include_released=include_released, limit=limit
-        )
+    with console.connected() as client:
+        rows = [
+            {"scope_id": one, **console.row(item)}
+            for one in _scopes(client, scope_id)
+            for item in client.list_quarantined_sources(
+                one, include_released=include_released, limit=limit
+            ).items
+        ]
     console.show(
-        [vars(item) for item in found],
+        rows[:limit],
         as_json=as_json,
         columns=("scope", "position", "source", "since", "reason"),
         cells=lambda row: (
@@ -93,18 +114,61 @@ def quarantined(
 @app.command("retry")
 def retry(scope_id: console.ScopeId, position: Position, as_json: console.Json = False) -> None:
     """Process a source in quarantine again; it leaves quarantine if that works."""
-    with console.opened() as store:
-        key = recover.window_of(store.db, scope_id, position)
-        result = extract.replay(store.db, store.settings, store.proposer, key)
-    if as_json:
-        console.json_line(shapes.processed(result))
-    else:
-        console.say(f"position {position} processed and released")
+    with console.connected() as client:
+        result = client.retry_quarantined_source(scope_id, position)
+    console.tell(result, f"position {position} processed and released", as_json=as_json)
 
 
 @app.command("release")
-def release(scope_id: console.ScopeId, position: Position) -> None:
+def release(scope_id: console.ScopeId, position: Position, as_json: console.Json = False) -> None:
     """Take a source off the quarantine list without processing it."""
-    with console.opened() as store:
-        recover.release(store.db, scope_id, _CONSUMER, position, now_us=now_us())
-    console.say(f"position {position} released")
+    with console.connected() as client:
+        result = client.release_quarantined_source(scope_id, position)
+    console.tell(result, f"position {position} released", as_json=as_json)
+
+
+def windows(
+    client: Client, scope_id: str, statuses: list[Any], *, most: int
+) -> list[dict[str, Any]]:
+    """Windows of a scope, newest first."""
+
+    def page(limit: int, cursor: str | None) -> tuple[Any, str | None]:
+        answer = client.list_windows(scope_id, status=statuses, limit=limit, cursor=cursor)
+        return answer.items, answer.next_cursor
+
+    return console.rows_of(page, most=most)
+
+
+def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+    console.show(
+        rows,
+        as_json=as_json,
+        columns=("window", "status", "try", "sources", "added", "revised", "by", "error"),
+        cells=lambda row: (
+            row["window"],
+            row["status"] if row["kind"] == "live" else f"{row['status']} (replay)",
+            row["attempt"],
+            *(str((row["counts"] or {}).get(name, "")) for name in ("sources", "added", "revised")),
+            row["provider"],
+            (row["error"] or {}).get("message"),
+        ),
+        empty="no windows",
+    )
+
+
+def _scopes(client: Client, scope_id: str | None) -> list[str]:
+    if scope_id is not None:
+        return [scope_id]
+    return [scope.scope_id for scope in client.list_scopes().items]
+
+
+def _scope_of(client: Client, window: str) -> str:
+    """The id of the scope that a window's name starts with."""
+    try:
+        key = parse_key(window).scope_key
+    except WindowRefused as error:
+        raise InvalidInput("window", error.message) from None
+    for scope_id in _scopes(client, None):
+        if partition_key(scope_id) == key:
+            return scope_id
+    raise ScopeNotFound(f"there is no scope whose windows are called {key!r}")

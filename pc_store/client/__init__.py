@@ -4,6 +4,11 @@ Answers are the bodies of `pc_store.api.bodies`, and refusals are raised as the 
 `pc_store.errors`, so that a program reads the same whether the store is here or elsewhere.
 """
 
+from pc_store.api.bodies.artifact_bodies import ArtifactRevision, PromptConfiguration
+from pc_store.api.bodies.memory_bodies import BatchMutation, Flushed, Mutation
+from pc_store.api.bodies.scope_bodies import ScopeBindingKey
+from pc_store.api.bodies.source_bodies import SourceRecord
+from pc_store.api.bodies.wire import ArtifactRef, Citation
 from pc_store.client.memory_calls import MemoryCalls
 from pc_store.client.scope_calls import ScopeCalls
 from pc_store.client.store_calls import StoreCalls
@@ -16,4 +21,15 @@ class Client(ScopeCalls, StoreCalls, MemoryCalls):
     """
 
 
-__all__ = ["Client"]
+__all__ = [
+    "ArtifactRef",
+    "ArtifactRevision",
+    "BatchMutation",
+    "Citation",
+    "Client",
+    "Flushed",
+    "Mutation",
+    "PromptConfiguration",
+    "ScopeBindingKey",
+    "SourceRecord",
+]

@@ -56,3 +56,16 @@ class _Inside(httpx.BaseTransport):
         answer = await self._asgi.handle_async_request(sent)
         content = await answer.aread()
         return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+
+
+def check_access(settings: Settings) -> str:
+    """Say who may use the server that these settings would start.
+
+    Raises:
+        InvalidInput: the tokens are not valid, or missing on an address beyond loopback.
+    """
+    from pc_store.api.access import Access, refuse_open_bind
+
+    access = Access.of(settings)
+    refuse_open_bind(settings.http_host, access)
+    return "no tokens, this machine only" if access is None else "tokens are needed"

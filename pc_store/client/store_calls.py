@@ -149,9 +149,7 @@ class StoreCalls(Connection):
         unless_revision: int | None = None,
     ) -> ArtifactRevision | None:
         """The newest revision of an artifact; None when it is `unless_revision`."""
-        known = (
-            {} if unless_revision is None else {"If-None-Match": f'"revision:{unless_revision}"'}
-        )
+        tag = f'"revision:{unless_revision}"'
         answer = self._exchange(
             "GET",
             _artifact(scope_id, family, artifact_id),

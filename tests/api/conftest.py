@@ -120,6 +120,12 @@ def running(
     databases.drop(url)
 
 
+@pytest.fixture(scope="session")
+def start_server() -> type[Running]:
+    """Start a server; whoever does stops it."""
+    return Running
+
+
 @pytest.fixture
 def api(running: Running, model_stub: ModelStub) -> Iterator[httpx.Client]:
     """A client of the session's server; the stub has no scripts."""

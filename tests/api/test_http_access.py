@@ -25,13 +25,15 @@ TOKENS = [
 ]
 
 
-@pytest.fixture
-def guarded(serve):
-    server = serve(api_tokens=json.dumps(TOKENS))
+@pytest.fixture(scope="module")
+def guarded(start_server, tmp_path_factory):
+    settings = Settings(home=tmp_path_factory.mktemp("guarded"), api_tokens=json.dumps(TOKENS))
+    server = start_server(settings)
     with server.client("admin-token") as admin:
         for scope in ("mine", "other"):
             new_scope(admin, scope)
-    return server
+    yield server
+    server.stop()
 
 
 def test_without_a_known_token_only_public_paths_answer(guarded):

@@ -67,6 +67,20 @@ def test_a_body_that_does_not_come_is_a_408(impatient):
     assert json.loads(content)["error"]["code"] == "request_timeout"
 
 
+def test_a_client_that_goes_away_is_no_failure(serve, caplog):
+    caplog.set_level("INFO", logger="pc_store")
+    server = serve()
+    with connected(server) as client:
+        client.sendall(HEAD + b'Content-Length: 1000\r\n\r\n{"scope_id"')
+        time.sleep(0.2)
+    deadline = time.monotonic() + 10
+    while not caplog.records:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    (record,) = caplog.records
+    assert (record.levelname, record.fields["status"]) == ("INFO", 499)
+
+
 def test_a_head_without_end_is_refused(impatient):
     with connected(impatient) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000)

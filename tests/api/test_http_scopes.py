@@ -114,6 +114,11 @@ def test_scopes_are_found_by_a_part_of_a_field(api):
     assert [item["scope_id"] for item in page["items"]] == [scope]
 
 
+def test_a_parameter_of_this_list_that_breaks_a_rule_is_a_422(api):
+    for wrong in ("limit=0", "limit=x", "query_field=other", "query=x", "cusor=x"):
+        refused(api.get(f"/v1/scopes?{wrong}"), 422, "invalid_request")
+
+
 def test_a_cursor_works_for_its_own_list_only(api):
     parent = new_scope(api)
     for _ in range(3):

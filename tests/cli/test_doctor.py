@@ -1,0 +1,96 @@
+"""`pc doctor`: what is wrong is named, an exit code says so, and no secret is told."""
+
+import json
+import time
+
+import pytest
+from model_stub import status
+from running_pc import Command
+from served import served
+
+SECRET = "sk-very-secret-value"
+
+
+def levels(result_rows):
+    return {row["name"]: row["level"] for row in result_rows}
+
+
+def diagnosed(command):
+    """(exit code, rows)"""
+    result = command("doctor", "--json")
+    assert SECRET not in result.output
+    return result.exit_code, [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def told(rows, name):
+    return next(row["says"] for row in rows if row["name"] == name)
+
+
+def test_a_sound_store(pc, shop):
+    shop()
+    code, rows = diagnosed(pc)
+    assert code == 0
+    assert set(levels(rows).values()) == {"ok"}
+    assert "ok" in pc.ok("doctor")
+
+
+def test_what_fails_is_an_error_here_and_on_a_server(pc, shop, model_stub):
+    shop("Text.")
+    model_stub.answer(status(401))
+    pc.refused(1, "memory", "flush", "shop")
+    code, rows = diagnosed(pc)
+    assert code == 1
+    assert levels(rows)["failing windows"] == "error"
+    assert "shop" in told(rows, "failing windows")
+    assert "inference_misconfigured" in told(rows, "failing windows")
+
+
+@pytest.mark.parametrize(
+    ("env", "name", "says"),
+    [
+        ({"PC_LEASE_S": "0"}, "settings", "PC_LEASE_S"),
+        ({"PC_API_TOKENS": '[{"name":"a","token":"sk-very-secret-value"}]'}, "settings", "scopes"),
+        ({"PC_HTTP_HOST": "0.0.0.0"}, "settings", "PC_API_TOKENS"),
+        ({"PC_DATABASE_URL": f"postgresql://u:{SECRET}@127.0.0.1:9/x"}, "ledger", "127.0.0.1"),
+        ({"PC_DATABASE_URL": f"mysql://u:{SECRET}@h/x"}, "ledger", ""),
+        ({"PC_LLM_MODEL": "m", "PC_LLM_BASE_URL": "http://h:99999/v1"}, "model", "no address"),
+        ({"PC_LLM_PROVIDER": "openai"}, "model", "PC_LLM_MODEL is not set"),
+        (
+            {"PC_LLM_MODEL": "m", "PC_LLM_BASE_URL": f"http://u:{SECRET}@127.0.0.1:9/v1"},
+            "model",
+            "http://127.0.0.1:9/v1 cannot be reached: ConnectError",
+        ),
+    ],
+)
+def test_what_is_misconfigured_is_named(tmp_path, env, name, says):
+    code, rows = diagnosed(Command(PC_HOME=str(tmp_path), PC_DATABASE_WAIT_S="1", **env))
+    assert code == 1
+    assert levels(rows)[name] == "error"
+    assert says in told(rows, name)
+
+
+def test_work_that_waits_while_nobody_looks_is_an_error(tmp_path, monkeypatch):
+    command = Command(PC_HOME=str(tmp_path), PC_MEMORY_SCHEDULE_SECONDS="15")
+    command.ok("scope", "create", "shop")
+    command.ok("source", "add", "shop", "s1", "Text.")
+    code, rows = diagnosed(command)
+    assert (code, levels(rows)["schedule"]) == (0, "ok")
+    later = time.time_ns() // 1_000 + 3_600_000_000
+    monkeypatch.setattr("pc_store.cli.doctor_command.now_us", lambda: later)
+    code, rows = diagnosed(command)
+    assert (code, levels(rows)["schedule"]) == (1, "error")
+    assert told(rows, "schedule").startswith("not scheduled: 'shop' has waited over 600 s")
+
+
+def test_a_token_that_is_unknown(tmp_path):
+    tokens = '[{"name":"a","token":"some-token","scopes":["*"],"verbs":["read"]}]'
+    with served(home=tmp_path, api_tokens=tokens) as server:
+        code, rows = diagnosed(Command("--server", server.url))
+        assert (code, levels(rows)) == (1, {"server": "ok", "token": "error"})
+        code, rows = diagnosed(Command("--server", server.url, PC_API_TOKEN="some-token"))
+        assert code == 0
+
+
+def test_a_server_that_is_away():
+    code, rows = diagnosed(Command("--server", "http://127.0.0.1:9"))
+    assert (code, levels(rows)) == (1, {"server": "error"})
