@@ -1,10 +1,12 @@
 """`pc memory flush` and `drain`: process what waits, now."""
 
 import time
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
+from pc_store import limits
 from pc_store.cli import console
 from pc_store.cli.memory_commands import app
 from pc_store.client import Client, Flushed
@@ -41,11 +43,14 @@ def drain(
             if as_json:
                 console.json_line(console.row(step))
             elif step.windows:
-                console.say(
-                    f"processed ({step.previous_cursor}, {step.current_cursor}] of {until}: "
-                    f"{step.windows} window{'s' if step.windows > 1 else ''}, "
-                    f"{step.processed_source_count} sources"
+                latest = client.list_windows(
+                    scope_id, status=["processed"], limit=min(step.windows, limits.PAGE_MAX)
                 )
+                for window in reversed(latest.items):
+                    console.say(
+                        f"processed ({window.after}, {window.through}] of {until}: "
+                        f"{_counted(window.counts, window.provider)}"
+                    )
             if step.current_cursor >= until or time.monotonic() - started >= budget_s:
                 break
             if not step.windows and client.get_processing_status(scope_id).window_status:
@@ -68,14 +73,20 @@ def tell_window(client: Client, scope_id: str, result: Flushed, *, as_json: bool
     if as_json:
         console.json_line(row)
         return
-    counts: dict[str, Any] = row["counts"] or {}
-    if not counts:
+    if not row["counts"]:
         console.say(f"{result.status}: cursor {result.current_cursor} of {result.high_watermark}")
         return
     console.say(
         f"{result.status} ({result.previous_cursor}, {result.current_cursor}] of "
-        f"{result.high_watermark}: {result.processed_source_count} sources, "
-        f"{counts.get('added', 0)} added, {counts.get('revised', 0)} revised, "
-        f"{counts.get('unchanged', 0)} known, {counts.get('rejected', 0)} rejected "
-        f"[provider={row['provider']}]"
+        f"{result.high_watermark}: {_counted(row['counts'], row['provider'])}"
+    )
+
+
+def _counted(counts: Mapping[str, Any] | None, provider: str | None) -> str:
+    """What a window did, and who proposed it."""
+    found = counts or {}
+    return (
+        f"{found.get('sources', 0)} sources, {found.get('added', 0)} added, "
+        f"{found.get('revised', 0)} revised, {found.get('unchanged', 0)} known, "
+        f"{found.get('rejected', 0)} rejected [provider={provider}]"
     )

@@ -158,7 +158,10 @@ def test_remember_batch(pc, shop, tmp_path):
 def test_windows(pc, shop, model_stub):
     shop("One.", "Two.", "Three.")
     assert pc.rows("memory", "flush", "shop")[0]["counts"]["added"] == 2
-    assert "processed (2, 3] of 3: 1 window, 1 sources\n" in pc.ok("memory", "drain", "shop")
+    assert pc.ok("memory", "drain", "shop") == (
+        "processed (2, 3] of 3: 1 sources, 1 added, 0 revised, 0 known, 0 rejected "
+        "[provider=openai]\n"
+    )
     assert pc.ok("memory", "drain", "shop") == "idle: nothing waits\n"
     assert pc.ok("memory", "flush", "shop") == "idle: cursor 3 of 3\n"
     names = [row["window"] for row in pc.rows("windows", "list")]
