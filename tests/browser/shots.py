@@ -172,9 +172,8 @@ def lineage(page: Page, dagster: DagsterProcess, _: str) -> None:
     page.get_by_text("source_log").first.wait_for()
     page.mouse.click(*CLOSE_LIST)
     page.wait_for_timeout(3_000)
-    for _ in range(2):
-        page.mouse.click(*ZOOM_IN)
-        page.wait_for_timeout(500)
+    page.mouse.click(*ZOOM_IN)
+    page.wait_for_timeout(500)
 
 
 def partitions(page: Page, dagster: DagsterProcess, _: str) -> None:
@@ -186,8 +185,10 @@ def partitions(page: Page, dagster: DagsterProcess, _: str) -> None:
 def rejected_run(page: Page, dagster: DagsterProcess, run_id: str) -> None:
     page.goto(f"{dagster.url}/runs/{run_id}")
     page.get_by_text("memory_windows.validate").last.wait_for()
-    page.mouse.click(*WATERFALL)
     page.get_by_text("RUN_FAILURE").first.wait_for()
+    page.mouse.click(*WATERFALL)
+    page.get_by_text("memory_windows.validate").last.click()  # its events only
+    page.get_by_text("STEP_FAILURE").first.wait_for()
 
 
 def checks(page: Page, dagster: DagsterProcess, _: str) -> None:
