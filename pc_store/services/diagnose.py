@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from pc_store.ledger import backlogs, cursors, quarantines, sources, windows
 from pc_store.ledger.database import Database
@@ -120,7 +121,10 @@ def _model(settings: Settings) -> Fact:
         return Fact("model", "ok", "the built-in extractor; PC_LLM_MODEL names a better one")
     if settings.llm_model is None:
         return Fact("model", "error", "PC_LLM_MODEL is not set")
-    return Fact("model", "ok", f"{settings.llm_model} at {settings.llm_base_url or 'OpenAI'}")
+    address = urlsplit(settings.llm_base_url or "")
+    host = address.netloc.rpartition("@")[2]  # without the user and password some URLs carry
+    where = f"{address.scheme}://{host}{address.path}" if host else "OpenAI"
+    return Fact("model", "ok", f"{settings.llm_model} at {where}")
 
 
 def _schedule(settings: Settings, positions: int) -> Fact:

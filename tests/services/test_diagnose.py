@@ -107,3 +107,11 @@ def test_the_doctor_names_what_is_wrong(shop_db, tmp_path):
         "shop (2, 5], attempt 2: inference_timeout, next in 30 s",
     )
     assert found["quarantine"] == ("error", "shop position 2: broken")
+
+
+def test_the_model_is_named_without_the_password_in_its_address(db, tmp_path):
+    settings = Settings(
+        home=tmp_path, llm_model="m", llm_base_url="https://user:hunter22@models.example/v1"
+    )
+    facts = {fact.name: fact.says for fact in doctor_facts(db, settings, now_us=1)}
+    assert facts["model"] == "m at https://models.example/v1"
