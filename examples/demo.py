@@ -20,6 +20,7 @@ from rich.text import Text
 from pc_pipelines.definitions import defs
 from pc_pipelines.partitions import scopes
 from pc_pipelines.resources import StoreResource
+from pc_store.errors import StoreError
 from pc_store.ledger.database import Database, open_database
 from pc_store.services import administer, find, remember, watch
 from pc_store.services.clock import now_us
@@ -169,4 +170,7 @@ def head(title: str, what: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except StoreError as error:
+        sys.exit(f"demo: {error.message}")
