@@ -9,7 +9,7 @@ BIN := .venv/bin
 STAMP := .venv/.stamp-installed
 
 # The caller's settings are not the tests', nor the generated documents'.
-OWN_ENV := env -u DAGSTER_HOME $(foreach v,$(filter-out PC_TEST_%,$(filter PC_%,$(.VARIABLES))),-u $(v))
+OWN_ENV := env -u DAGSTER_HOME $(foreach v,$(filter-out PC_TEST_% PC_PEER_%,$(filter PC_%,$(.VARIABLES))),-u $(v))
 
 # A program started in the background by a script ignores SIGINT, and Dagster stops on nothing else.
 INTERRUPTIBLE := $(BIN)/python -c 'import os, signal, sys; \

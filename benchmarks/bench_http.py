@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +41,10 @@ SEARCHED_AT = 1_000
 START_AT = 2_000
 MANY = str(10_000_000)
 _RANDOM = random.Random(7)
-_SYLLABLES = "ba de fi go ku la me ni po ru sa te vi zo".split()
+_SYLLABLES = ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "zo"]
 WORDS = ["".join(_RANDOM.choices(_SYLLABLES, k=3)) for _ in range(2_000)]
-HAN = "订单 金额 整数 存储 转换 精度 导入 错误 行号 项目 规则 版本 修订 停用 检索 证据".split()
+_HAN = "订单金额整数存储转换精度导入错误行号项目规则版本修订停用检索证据"
+HAN = [_HAN[start : start + 2] for start in range(0, len(_HAN), 2)]
 KINDS = ("fact", "decision", "constraint", "preference", "working_note")
 
 
@@ -158,9 +159,7 @@ class Peer(Server):
 
     def environment(self) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("POWERCONTEXT")}
-        prefix = "POWERCONTEXT_SERVER_RUNTIME_MEMORY_MAX_"
-        most = {f"{prefix}{what}": MANY for what in ("ACTIVE_ENTRIES", "MANIFEST_ENTRIES")}
-        return {**inherited, **most, "POWERCONTEXT_HOME": str(self.folder)}
+        return {**inherited, "POWERCONTEXT_HOME": str(self.folder)}
 
     def fill(self, http: httpx.Client, scope: str, start: int, end: int) -> None:
         path = f"/v1/scopes/{scope}/artifacts/memory/memory"
@@ -180,9 +179,7 @@ def at_work(kind: type[Server], folder: Path) -> Iterator[Server]:
         server.stop()
 
 
-def measured(
-    server: Server, calls: list[tuple[str, str, Any]], *, clients: int = 1
-) -> Cost:
+def measured(server: Server, calls: list[tuple[str, str, Any]], *, clients: int = 1) -> Cost:
     """Send the calls, method, path and body, from so many clients; 409 is sent again."""
     waiting, took, lock = iter(calls), [], threading.Lock()
 
@@ -219,31 +216,41 @@ def measured(
 class Bench:
     """One server through all sizes."""
 
-    def __init__(self, server: Server, repeat: int) -> None:
-        self.server = server
+    def __init__(self, name: str, repeat: int) -> None:
+        self.name = name
         self.repeat = repeat
         self.costs: dict[tuple[str, int], Cost] = {}
-        self.disk: dict[int, float] = {}
+        self.scope = ""
+        self._held = 0
         self._numbers = itertools.count(10_000_000)
-        self.http = httpx.Client(base_url=server.url, timeout=600, verify=False)
-        asked = {"title": "Bench", "summary": "Bench", "idempotency_key": "bench"}
-        self.scope: str = self.http.post("/v1/scopes", json=asked).json()["scope_id"]
 
-    def through(self, sizes: list[int]) -> None:
-        self._measure("remember", 0, self._remembers(self.repeat))
-        done = 0
+    def through(self, server: Server, sizes: list[int]) -> None:
+        """Grow the scope to each size and measure there; a new server on the folder goes on."""
+        self.server = server
+        self.http = httpx.Client(base_url=server.url, timeout=600, verify=False)
+        if not self.scope:
+            self._warm_up()
+            self.scope = self._new_scope("measured")
+            calls = [self._post("remember", entry(number)) for number in range(BATCH)]
+            self.costs["remember", 0] = measured(server, calls)
+            self._held = BATCH
         for size in sizes:
-            if not done:
-                calls = [self._post("remember", entry(number)) for number in range(BATCH)]
-                measured(self.server, calls)
-                done = BATCH
-            before = self.server.disk_bytes()
-            self.server.fill(self.http, self.scope, done, size)
-            if size > done:
-                self.disk[size] = (self.server.disk_bytes() - before) / (size - done)
-            done = size
+            server.fill(self.http, self.scope, self._held, size)
+            self._held = max(self._held, size)
             self._at(size)
-            print(f"{self.server.name}: {size} entries measured", file=sys.stderr)
+            print(f"{server.name}: {size} entries measured", file=sys.stderr)
+        self.http.close()
+
+    def _new_scope(self, name: str) -> str:
+        asked = {"title": "Bench", "summary": "Bench", "idempotency_key": name}
+        scope_id: str = self.http.post("/v1/scopes", json=asked).json()["scope_id"]
+        return scope_id
+
+    def _warm_up(self) -> None:
+        """The first calls of a process load what it needs."""
+        self.scope = self._new_scope("warm")
+        for calls in (self._remembers(20), self._captures(5), [self._post("entries/list", {})]):
+            measured(self.server, calls)
 
     def _at(self, size: int) -> None:
         if size == SEARCHED_AT:
@@ -253,16 +260,17 @@ class Bench:
             return
         listed = self.http.post("/v1/memory/entries/list", json={"scope_id": self.scope}).json()
         picked = random.Random(1).choices(listed["entries"], k=self.repeat)
-        head = listed["memory"]["revision"]
+        gets = [self._post("entries/get", {"citation": one["citation"]}) for one in picked]
         few = max(5, self.repeat // 10)
         self._measure("list, all entries", size, [self._post("entries/list", {})] * few)
-        gets = [self._post("entries/get", {"citation": one["citation"]}) for one in picked]
         self._measure("get", size, gets)
-        since = {"since_revision": head - 10}
-        self._measure("changes, ten revisions", size, [self._post("changes", since)] * self.repeat)
         self._measure("source capture, 1 KB", size, self._captures(self.repeat))
         self._measure("remember", size, self._remembers(self.repeat))
         self._measure("remember, 8 clients", size, self._remembers(self.repeat * 2), clients=8)
+        self._held += self.repeat * 3
+        listed = self.http.post("/v1/memory/changes", json={"scope_id": self.scope}).json()
+        since = {"since_revision": listed["memory"]["revision"] - 10}
+        self._measure("changes, ten revisions", size, [self._post("changes", since)] * self.repeat)
 
     def _measure(self, what: str, size: int, calls: list[Any], *, clients: int = 1) -> None:
         self.costs[what, size] = measured(self.server, calls, clients=clients)
@@ -286,7 +294,7 @@ class Bench:
 
 
 def show(benches: list[Bench]) -> None:
-    names = [bench.server.name for bench in benches]
+    names = [bench.name for bench in benches]
     head = [f"{what}, {name}" for what in ("CPU ms", "KB written", "p50 ms") for name in names]
     print("| call | entries | " + " | ".join(head) + " | CPU, peer ÷ ours |")
     print("| --- " * (len(head) + 3) + "|")
@@ -301,9 +309,20 @@ def show(benches: list[Bench]) -> None:
         if len(found) == 2 and found[0] and found[1] and found[0].cpu_ms:
             ratio = f"{found[1].cpu_ms / found[0].cpu_ms:.0f}"
         print(f"| {key[0]} | {key[1]:,} | " + " | ".join(cells) + f" | {ratio} |")
-    for bench in benches:
-        for size, each in bench.disk.items():
-            print(f"{bench.server.name}: bytes on disk an entry, up to {size:,}: {each:,.0f}")
+
+
+def bytes_an_entry(kind: type[Server], folder: Path) -> float:
+    """On disk, once a server with `START_AT` entries has stopped."""
+    with at_work(kind, folder) as server:
+        pass
+    before = server.disk_bytes()
+    with at_work(kind, folder) as server, httpx.Client(base_url=server.url, timeout=600) as http:
+        asked = {"title": "Bench", "summary": "Bench", "idempotency_key": "disk"}
+        scope = http.post("/v1/scopes", json=asked).json()["scope_id"]
+        body = {"scope_id": scope, **entry(START_AT)}
+        http.post("/v1/memory/remember", json=body).raise_for_status()
+        server.fill(http, scope, 0, START_AT)
+    return (server.disk_bytes() - before) / (START_AT + 1)
 
 
 def start_times(kind: type[Server], folder: Path, runs: int = 3) -> float:
@@ -335,30 +354,30 @@ def main() -> None:
     kinds: list[type[Server]] = [Server]
     if os.environ.get("PC_PEER_PYTHON"):
         kinds.append(Peer)
-    benches, starts = [], []
+    benches, levels = [], []
     home = Path(tempfile.mkdtemp())
     try:
         for kind in kinds:
-            folder = home / kind.name
-            folder.mkdir()
             repeat = arguments.repeat if kind is Server else arguments.peer_repeat
             most = arguments.peer_most if kind is Peer else max(arguments.sizes)
-            with at_work(kind, folder) as server:
-                bench = Bench(server, repeat)
-                sizes = [size for size in arguments.sizes if size <= min(most, START_AT)]
-                bench.through(sizes)
-            starts.append((kind.name, START_AT, start_times(kind, folder)))
-            if larger := [size for size in arguments.sizes if START_AT < size <= most]:
-                with at_work(kind, folder) as server:
-                    bench.go_on(server, larger)
+            resting, working = home / f"{kind.name}-resting", home / kind.name
+            resting.mkdir()
+            working.mkdir()
+            size = bytes_an_entry(kind, resting)
+            seconds = start_times(kind, resting)
+            levels.append(f"{kind.name}: {size:,.0f} bytes on disk an entry, {START_AT:,} entries")
+            levels.append(f"{kind.name}: ready after {seconds:.2f} s with {START_AT:,} entries")
+            bench = Bench(kind.name, repeat)
+            with at_work(kind, working) as server:
+                bench.through(server, [size for size in arguments.sizes if size <= most])
             benches.append(bench)
         fill_ledger(home / "ours", benches[0].scope, arguments.start)
-        starts.append(("ours", arguments.start, start_times(Server, home / "ours")))
+        seconds = start_times(Server, home / "ours")
+        levels.append(f"ours: ready after {seconds:.2f} s with over {arguments.start:,} entries")
     finally:
         shutil.rmtree(home, ignore_errors=True)
     show(benches)
-    for name, size, seconds in starts:
-        print(f"{name}: ready after {seconds:.2f} s with some {size:,} entries")
+    print("\n".join(levels))
 
 
 if __name__ == "__main__":
