@@ -30,7 +30,10 @@ demo: dagster-home ## show the whole product at work, in this terminal
 
 # `pc serve -- COMMAND` runs both, and stops each when the other ends.
 dev: dagster-home ## Dagster on 127.0.0.1:$PORT and the HTTP API on $API_PORT; Ctrl-C stops both
-	exec $(INTERRUPTIBLE) $(BIN)/pc serve --port $(API_PORT) -- \
+	@port=$(API_PORT); $(BIN)/python -c 'import socket; \
+		socket.create_server(("127.0.0.1", int("'$$port'")))' 2>/dev/null || \
+		{ echo "Port $$port is taken: the API gets a free one, see below"; port=0; }; \
+	exec $(INTERRUPTIBLE) $(BIN)/pc serve --port $$port -- \
 		$(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
 
 check: $(STAMP) ## lint, format, types, generated documents, loadable definitions
