@@ -52,7 +52,7 @@ class ChangeRow:
 
 
 _CURRENT = manifest_spans.c.to_revision.is_(None)
-_JOINED = sa.join(
+SPANS_WITH_VERSIONS = sa.join(
     manifest_spans,
     entry_versions,
     sa.and_(
@@ -60,11 +60,11 @@ _JOINED = sa.join(
         entry_versions.c.entry_version_id == manifest_spans.c.entry_version_id,
     ),
 )
-_ROW = sa.select(entry_versions, manifest_spans.c.state).select_from(_JOINED)
+_ROW = sa.select(entry_versions, manifest_spans.c.state).select_from(SPANS_WITH_VERSIONS)
 _PURGED_AS_INACTIVE = sa.select(
     entry_versions,
     sa.case((entry_versions.c.text == "", "inactive"), else_=manifest_spans.c.state).label("state"),
-).select_from(_JOINED)
+).select_from(SPANS_WITH_VERSIONS)
 
 
 def head(conn: sa.Connection, scope_id: str) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID
+from pc_store.ledger.entries import SPANS_WITH_VERSIONS
 from pc_store.ledger.schema import (
     artifact_revisions,
     entry_versions,
@@ -14,14 +15,6 @@ from pc_store.ledger.schema import (
 )
 
 _CURRENT = manifest_spans.c.to_revision.is_(None)
-_JOINED = sa.join(
-    manifest_spans,
-    entry_versions,
-    sa.and_(
-        entry_versions.c.scope_id == manifest_spans.c.scope_id,
-        entry_versions.c.entry_version_id == manifest_spans.c.entry_version_id,
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,7 @@ def _terms(conn: sa.Connection, scope_id: str, tokeniser: str, *, after: int) ->
             entry_versions.c.terms,
             foreign,
         )
-        .select_from(_JOINED)
+        .select_from(SPANS_WITH_VERSIONS)
         .where(
             manifest_spans.c.scope_id == scope_id,
             manifest_spans.c.from_revision > after,
