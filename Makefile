@@ -46,7 +46,7 @@ check: $(STAMP) ## lint, format, types, generated documents, loadable definition
 		$(BIN)/dagster definitions validate -w workspace.yaml
 
 test: $(STAMP) ## the tests, without the slow ones
-	$(OWN_ENV) $(BIN)/python -m pytest
+	$(OWN_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: $(STAMP) ## every test
 	$(OWN_ENV) $(BIN)/python -m pytest -m ''

@@ -7,6 +7,7 @@ MEMORY_FAMILY = "memory"
 MEMORY_ID = "memory"
 """Every scope's own memory has this artifact id."""
 PROMPT_FAMILY = "prompt"
+EXPERIENCE_FAMILY = "experience"
 
 
 @dataclass(frozen=True, order=True)

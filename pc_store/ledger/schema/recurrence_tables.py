@@ -1,0 +1,63 @@
+"""Tables of failures that come back: matches, events, streaks."""
+
+import sqlalchemy as sa
+
+from pc_store.ledger.schema.columns import Count, Id, Json, Time, col, key, metadata
+
+recurrence_matches = sa.Table(
+    "recurrence_matches",
+    metadata,
+    key("scope_id"),
+    key("outcome_position", Count, "of the task outcome in the log"),
+    key("item_kind", comment="check or observation"),
+    key("item_index", Count, "from 0"),
+    col("item_digest", Id, "SHA-256 of the item's canonical JSON"),
+    col("cue_key", Id, "the item's text, normalised; empty when nothing is left"),
+    col("mode", Id, "scope_heads, or receipt when the outcome names a valid one"),
+    col("result", Id, "matched, unmatched, ambiguous or pending"),
+    col("artifact_id", Id, "the experience it matched", null=True),
+    col("revision", Count, null=True),
+    col("eligible", Json, "every revision whose cue it equals, as {artifact_id, revision}"),
+    col("note", sa.Text, "why it is as it is, where that is not obvious", null=True),
+    col("decided_at", Time),
+    sa.Index(None, "scope_id", "result", "outcome_position"),
+    sa.Index(None, "scope_id", "artifact_id", "revision", "outcome_position"),
+    comment="What each failing item of a task outcome was matched to; frozen once decided.",
+)
+
+recurrence_events = sa.Table(
+    "recurrence_events",
+    metadata,
+    key("scope_id"),
+    key("event_id", comment="SHA-256 of the event's full evidence"),
+    col("verdict_key", Id, "one per revision, cue and outcome; null for other events", null=True),
+    col("event", Id, "selected, recurred, avoided or voided"),
+    col("artifact_id", Id),
+    col("revision", Count),
+    col("cue_key", Id),
+    col("outcome_position", Count),
+    col("evidence", Json, "item locators, receipt, match; for voided the event and reason"),
+    col("voided", sa.Boolean, "a compensating event took it back"),
+    col("recorded_at", Time),
+    sa.UniqueConstraint("scope_id", "verdict_key"),
+    sa.Index(None, "scope_id", "artifact_id", "revision", "cue_key", "outcome_position"),
+    comment="Append-only: what task outcomes said of the experiences that track failures.",
+)
+
+recurrence_streaks = sa.Table(
+    "recurrence_streaks",
+    metadata,
+    key("scope_id"),
+    key("artifact_id"),
+    key("revision", Count),
+    key("cue_key"),
+    col("streak", Count, "recurrences since the last avoidance, by position in the log"),
+    col("recurred", Count, "all recurrences that stand"),
+    col("avoided", Count, "all avoidances that stand"),
+    col("last_position", Count, "of the last verdict"),
+    col("reviewed_position", Count, "recurrences up to here had their review; 0 none"),
+    col("blocked", sa.Text, "why the last review could not be opened", null=True),
+    col("updated_at", Time),
+    sa.Index(None, "streak"),
+    comment="Running counts of each tracked failure, so that a verdict reads no others.",
+)
