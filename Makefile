@@ -46,7 +46,7 @@ check: $(STAMP) ## lint, format, types, generated documents, loadable definition
 		$(BIN)/dagster definitions validate -w workspace.yaml
 
 test: $(STAMP) ## the tests, without the slow ones
-	$(OWN_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(OWN_ENV) $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 test-all: $(STAMP) ## every test
 	$(OWN_ENV) $(BIN)/python -m pytest -m ''
@@ -61,6 +61,7 @@ docs: $(STAMP) ## write the generated documents anew
 demo dev dagster-home: export PC_HOME := $(PC_HOME)
 demo dev dagster-home: export DAGSTER_HOME := $(abspath $(PC_HOME))/dagster
 dev: export PC_MEMORY_SCHEDULE_SECONDS := $(or $(PC_MEMORY_SCHEDULE_SECONDS),15)
+dev: export PC_EXPERIENCE_SCHEDULE_SECONDS := $(or $(PC_EXPERIENCE_SCHEDULE_SECONDS),15)
 
 # A dagster.yaml of somebody's own stays. File systems without symbolic links get a copy.
 dagster-home: $(STAMP)

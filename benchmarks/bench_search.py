@@ -1,33 +1,42 @@
 """Search: what an index costs to build and a query to answer.
 
-    python benchmarks/bench_search.py [--entries 1000 10000] [--repeat 30]
+    python benchmarks/bench_search.py [--entries 1000 10000] [--scopes 1] [--vectors] [--repeat 50]
 
-Synthetic bilingual entries of some 150 characters in a SQLite ledger. CPU medians; compare the
-columns of one run with each other, not the numbers of different machines.
+Synthetic bilingual entries of some 150 characters in a SQLite ledger, written as rows; with
+`--vectors`, random unit vectors of 512 dimensions for all of them. A search is the service's,
+ledger included. CPU times; compare the columns of one run with each other, not the numbers of
+different machines.
 """
 
 import argparse
 import itertools
 import random
+import resource
+import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pc_store.domain.entry import Draft
-from pc_store.ledger import entries, terms
+import numpy as np
+import sqlalchemy as sa
+
+from pc_store.domain.text import digest
+from pc_store.ledger import schema
 from pc_store.ledger.database import Database, open_database
+from pc_store.llm import providers
+from pc_store.llm.embeddings import Embedded
 from pc_store.search import shards
-from pc_store.search.lexical import Words
-from pc_store.search.tokens import TOKENISER, query_units, tokens
-from pc_store.services import administer, find
-from pc_store.services.commit import commit_drafts
+from pc_store.search.tokens import TOKENISER, terms_of, tokens
+from pc_store.services import administer, find, index_build
+from pc_store.settings import Settings
 
 NOW = 1_700_000_000_000_000
+DIMS = 512
 QUESTIONS = ("one rare word", "a question", "a long question", "中文问题")
+AT_ONCE = 2_000
 
 
 class Language:
@@ -59,102 +68,215 @@ class Language:
         return f"how is the {self.text(5)} handled"
 
 
-def cpu_ms(work: Callable[[], Any], repeat: int = 1) -> float:
-    took = []
-    for _ in range(repeat):
-        start = time.process_time()
-        work()
-        took.append((time.process_time() - start) * 1_000)
-    return statistics.median(took)
+class Random:
+    """An embedder whose vectors say nothing: what is measured is not what is found."""
+
+    profile = f"bench:random:{DIMS}:unit"
+    dims = DIMS
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return np.stack([self.vector(text) for text in texts])
+
+    def attempt(self, texts: Sequence[str]) -> Embedded:
+        return Embedded(dict(enumerate(self.embed(texts))), {})
+
+    @staticmethod
+    def vector(text: str) -> Any:
+        made = np.random.default_rng(len(text)).standard_normal(DIMS, dtype=np.float32)
+        return made / np.linalg.norm(made)
 
 
-def fill(db: Database, scope: str, texts: list[str]) -> None:
-    for start in range(0, len(texts), 500):
-        drafts = [Draft("add", "fact", text) for text in texts[start : start + 500]]
+def vectors_of(count: int, seed: int) -> Any:
+    """Unit vectors around a few hundred centres, as embeddings are."""
+    chance = np.random.default_rng(seed)
+    centres = np.random.default_rng(1).standard_normal((300, DIMS), dtype=np.float32)
+    made = centres[chance.integers(0, 300, count)]
+    made += 0.9 * chance.standard_normal((count, DIMS), dtype=np.float32)
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+def fill(
+    db: Database, scope: str, texts: Iterable[str], *, revision: int, with_vectors: bool
+) -> None:
+    """Write a revision that adds entries, as rows: proper commits take ten times longer."""
+    at = NOW + revision * 1_000_000
+    first = True
+    todo = iter(texts)
+    while some := list(itertools.islice(todo, AT_ONCE)):
+        base = random.getrandbits(48)
+        entries = [f"mem_ent_{at:014x}{base:012x}{n:08x}" for n in range(len(some))]
+        versions = [name.replace("ent", "ver") for name in entries]
         with db.write() as conn:
-            commit_drafts(conn, scope, drafts, origin="explicit", now_us=NOW + start * 1_000)
+            if first:
+                where = (
+                    schema.artifacts.c.scope_id == scope,
+                    schema.artifacts.c.family == "memory",
+                )
+                conn.execute(sa.update(schema.artifacts).where(*where).values(head=revision))
+                conn.execute(
+                    sa.insert(schema.artifact_revisions).values(
+                        scope_id=scope,
+                        family="memory",
+                        artifact_id="memory",
+                        revision=revision,
+                        origin="explicit",
+                        created_at=at,
+                    )
+                )
+                first = False
+            conn.execute(sa.insert(schema.entry_versions), [
+                {
+                    "scope_id": scope,
+                    "entry_version_id": version,
+                    "entry_id": entry,
+                    "version": 1,
+                    "kind": "fact",
+                    "text": text,
+                    "text_digest": digest(text),
+                    "content_hash": "",
+                    "terms": terms_of(text),
+                    "terms_version": TOKENISER,
+                    "source_refs": [],
+                    "artifact_refs": [],
+                    "origin": "explicit",
+                    "created_in_revision": revision,
+                    "created_at": at,
+                }
+                for entry, version, text in zip(entries, versions, some, strict=True)
+            ])  # fmt: skip
+            spans = [
+                {"scope_id": scope, "entry_id": entry, "from_revision": revision,
+                 "entry_version_id": version, "state": "active"}
+                for entry, version in zip(entries, versions, strict=True)
+            ]  # fmt: skip
+            conn.execute(sa.insert(schema.manifest_spans), spans)
+            changes = [
+                {"scope_id": scope, "entry_id": entry, "revision": revision, "op": "add",
+                 "to_version_id": version}
+                for entry, version in zip(entries, versions, strict=True)
+            ]  # fmt: skip
+            conn.execute(sa.insert(schema.memory_changes), changes)
+            if with_vectors:
+                made = vectors_of(len(some), base % 2**32)
+                rows = [
+                    {"text_digest": digest(text), "profile": Random.profile,
+                     "vector": made[n].tobytes()}
+                    for n, text in enumerate(some)
+                ]  # fmt: skip
+                conn.execute(sa.insert(schema.vectors).prefix_with("OR IGNORE"), rows)
 
 
-def measure(db: Database, index: Path, language: Language, count: int, repeat: int) -> None:
-    scope = f"scope {count}"
-    administer.create_scope(db, scope, now_us=NOW)
-    fill(db, scope, [language.text(22) for _ in range(count)])
-    with db.read() as conn:
-        head, rows = entries.head(conn, scope), terms.active(conn, scope, TOKENISER)
-        read = cpu_ms(lambda: terms.active(conn, scope, TOKENISER), 3)
-        anchor = terms.fingerprint(conn, scope, head)
+def cpu_ms(work: Callable[[], Any]) -> float:
+    start = time.process_time()
+    work()
+    return (time.process_time() - start) * 1_000
+
+
+def spread(took: list[float]) -> str:
+    return f"{statistics.median(took):7.1f} {sorted(took)[int(len(took) * 0.95)]:7.1f}"
+
+
+def rss_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(
+    folder: Path, language: Language, count: int, scopes: int, repeat: int, with_vectors: bool
+) -> None:
+    db = open_database(f"sqlite:///{folder / 'ledger.db'}")
+    settings = Settings(index_dir=folder / "index", search_auto="hybrid" if with_vectors else "fts")
+    names = [f"scope {n}" for n in range(scopes)]
+    started = time.monotonic()
+    for name in names:
+        administer.create_scope(db, name, now_us=NOW)
+        some = (language.text(22) for _ in range(count // scopes))
+        fill(db, name, some, revision=1, with_vectors=with_vectors)
+    print(f"\n{count:,} entries in {scopes} scopes; written in {time.monotonic() - started:.0f} s")
+    modes = ["fts"] + (["hybrid", "vector"] if with_vectors else [])
+    table: dict[str, dict[str, list[float]]] = {}
+    if count // scopes <= 10_000:
+        table["fts, no index"] = timed(db, settings, language, names, min(repeat, 20), "fts")
+    took: list[float] = []
+    used: list[float] = []
+    size = docs = 0
+    for shard in sorted({shards.shard_of(name, settings.index_shards) for name in names}):
+        wall, cpu = time.monotonic(), time.process_time()
+        built = index_build.build(db, settings, shard, force=True)
+        assert built is not None
+        took.append(time.monotonic() - wall)
+        used.append(time.process_time() - cpu)
+        size, docs = size + built.bytes, docs + built.docs
     print(
-        f"\n{count} entries, {sum(len(row.terms.split()) for row in rows) / count:.0f} tokens each"
+        f"  build {len(took)} shards: {sum(used):.1f} CPU s,"
+        f" {docs / sum(used):,.0f} entries a CPU s, slowest {max(took):.1f} s,"
+        f" {size / docs:,.0f} bytes an entry, peak RSS {rss_mb():.0f} MB"
     )
-    print(f"  read all rows from the ledger {read:8.1f} ms")
-
-    def build() -> None:
-        assert shards.build(index, scope, revision=head, anchor=anchor, rows=rows)
-
-    took = cpu_ms(build, 3)
-    [path] = (path for path in index.rglob("*.duckdb") if str(path) not in seen_files)
-    seen_files.add(str(path))
-    print(f"  build {took:8.0f} ms, {count / took * 1_000:,.0f} entries/s, "
-          f"{path.stat().st_size / count:,.0f} bytes an entry")  # fmt: skip
-    shards._opened.clear()
-    print(f"  open  {cpu_ms(lambda: shards.open_newest(index, scope)):8.1f} ms, once a process")
-
-    questions = {kind: [language.question(kind) for _ in range(repeat)] for kind in QUESTIONS}
-    words = Words(None, (), rows)
-    in_hand = {
-        kind: cpu_ms(iterate(asked, lambda q: words.search(query_units(q)).top(10)), repeat)
-        for kind, asked in questions.items()
-    }
-    table = {
-        "rows": {kind: value + read for kind, value in in_hand.items()},
-        "shard": timed(db, index, scope, questions, repeat),
-    }
-    for texts, each in ((10, 100), (100, 400)):
-        window = [language.text(each) for _ in range(texts)]
-        ask = partial(find.relevant, db, index, scope, window, limit=64)
-        print(f"  relevant to {texts} texts of {each} words {cpu_ms(ask, repeat):8.1f} ms")
-    fill(db, scope, [language.text(22) for _ in range(500)])
-    table["shard + 500"] = timed(db, index, scope, questions, repeat)
-    print(f"  {'search, CPU ms':18}" + "".join(f"{kind:>18}" for kind in QUESTIONS))
-    for name, line in table.items():
-        print(f"  {name:18}" + "".join(f"{line[kind]:18.1f}" for kind in QUESTIONS))
-    ratios = (table["rows"][kind] / table["shard"][kind] for kind in QUESTIONS)
-    print(f"  {'rows / shard':18}" + "".join(f"{ratio:17.1f}x" for ratio in ratios))
+    shards.close_all()
+    for mode in modes:
+        shards.close_all()
+        ask = language.question("a question")
+        first = cpu_ms(
+            lambda ask=ask, mode=mode: find.search(db, settings, names[0], ask, mode=mode)
+        )
+        print(f"  first {mode} search of a process' scope {first:.1f} ms")
+    for mode in modes:
+        table[f"{mode}, index"] = timed(db, settings, language, names, repeat, mode)
+    for name in names[:50]:
+        some = (language.text(22) for _ in range(400))
+        fill(db, name, some, revision=2, with_vectors=with_vectors)
+    for mode in modes:
+        chosen = names[:50]
+        table[f"{mode}, index + 400 late"] = timed(db, settings, language, chosen, repeat, mode)
+    print(f"  {'CPU ms, median and p95':24}" + "".join(f"{kind:>17}" for kind in QUESTIONS))
+    for label, line in table.items():
+        print(f"  {label:24}" + "".join(f"  {spread(line[kind])}" for kind in QUESTIONS))
+    kept = shards.kept.bytes / 1024 / 1024
+    print(f"  kept in memory {kept:.0f} MB, peak RSS {rss_mb():.0f} MB")
+    db.close()
 
 
 def timed(
-    db: Database, index: Path, scope: str, questions: dict[str, list[str]], repeat: int
-) -> dict[str, float]:
-    return {
-        kind: cpu_ms(iterate(asked, lambda q: find.search(db, index, scope, q)), repeat)
-        for kind, asked in questions.items()
-    }
-
-
-def iterate(questions: list[str], ask: Callable[[str], Any]) -> Callable[[], Any]:
-    turn = itertools.cycle(questions)
-    return lambda: ask(next(turn))
-
-
-seen_files: set[str] = set()
+    db: Database,
+    settings: Settings,
+    language: Language,
+    names: Sequence[str],
+    repeat: int,
+    mode: Any,
+) -> dict[str, list[float]]:
+    """CPU ms of each search, over the scopes in turn, after one of each kind to warm up."""
+    turn = itertools.cycle(names)
+    found: dict[str, list[float]] = {}
+    for kind in QUESTIONS:
+        asked = [language.question(kind) for _ in range(repeat + 1)]
+        took = [
+            cpu_ms(lambda q=query: find.search(db, settings, next(turn), q, mode=mode))
+            for query in asked
+        ]
+        found[kind] = took[1:]
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--entries", type=int, nargs="+", default=[100, 200, 1_000, 10_000])
-    parser.add_argument("--repeat", type=int, default=30)
+    parser.add_argument("--entries", type=int, nargs="+", default=[1_000, 10_000])
+    parser.add_argument("--scopes", type=int, default=1)
+    parser.add_argument("--vectors", action="store_true")
+    parser.add_argument("--repeat", type=int, default=50)
     options = parser.parse_args()
+    if options.vectors:
+        providers.embedder = lambda *_, **__: Random()  # type: ignore[assignment]
     language = Language()
     texts = [language.text(22) for _ in range(1_000)]
     tokens(texts[0])
     took = cpu_ms(lambda: [tokens(text) for text in texts])
     size = sum(map(len, texts))
     print(f"tokenise {size / took / 1_000:.2f} million characters/s, {took:.0f} us an entry")
-    with tempfile.TemporaryDirectory() as folder:
-        db = open_database(f"sqlite:///{Path(folder) / 'ledger.db'}")
-        for count in options.entries:
-            measure(db, Path(folder) / "index", language, count, options.repeat)
-        db.close()
+    for count in options.entries:
+        folder = Path(tempfile.mkdtemp(prefix="pc-bench-"))
+        try:
+            measure(folder, language, count, options.scopes, options.repeat, options.vectors)
+        finally:
+            shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The main job on a small real log, in one terminal: sources in, memory out, a question answered.
+"""The main job on a small real log, in one terminal: sources in, memory and experience out.
 
 It uses the code location that `make dev` serves, on the Dagster instance in $DAGSTER_HOME, so
 what it does can be looked at in the UI afterwards. Run it with `make demo`.
@@ -22,7 +22,7 @@ from pc_pipelines.partitions import scopes
 from pc_pipelines.resources import StoreResource
 from pc_store.errors import StoreError
 from pc_store.ledger.database import Database, open_database
-from pc_store.services import administer, find, remember, watch
+from pc_store.services import administer, find, remember, review, watch
 from pc_store.services.clock import now_us
 from pc_store.settings import Settings
 
@@ -57,27 +57,29 @@ def main() -> int:
     )
 
     head("2. Windows", "the sensor asks for runs until the cursor is at the end")
-    while runs := due(instance):
-        for job, partition in runs:
-            run(job, instance, partition)
-            out.print(f"   {partition} extracted")
+    run_due("memory_windows_due", instance)
     show_windows(db)
 
     head("3. Memory out", "entries with versions, and the sources each of them cites")
     show_memory(db)
 
     head("4. A question", QUESTION)
-    for hit in find.search(db, settings.index_path, SCOPE, QUESTION, limit=3).hits:
+    for hit in find.search(db, settings, SCOPE, QUESTION, limit=3).hits:
         cited = ", ".join(ref.source_id for ref in hit.sources)
         out.print(Text(f"   {hit.text}"))
         out.print(Text(f"      {hit.kind}, from {cited}", style="dim"))
     citation_of_first(db, settings)
 
+    head("5. Experience", "the log's task outcomes become candidates; people approve, nothing else")
+    run_due("experience_windows_due", instance)
+    show_candidates(db)
+
     head("Next", f"{time.monotonic() - started:.0f} s so far")
     for command, what in (
         ("make dev", "the Dagster UI with these runs, at http://127.0.0.1:3000"),
         (f'.venv/bin/pc search {SCOPE} "import errors"', "ask something else"),
-        (f".venv/bin/pc memory list {SCOPE}", "everything it remembers"),
+        (f".venv/bin/pc review {SCOPE}", "look at the candidates: approve, revise or reject each"),
+        (f'.venv/bin/pc prepare {SCOPE} "amounts"', "what an agent would be given"),
         ("PC_LLM_BASE_URL=… PC_LLM_MODEL=… make dev", "with a model; see README, Models"),
     ):
         out.print(Text(f"   {command}", style="bold"))
@@ -86,9 +88,17 @@ def main() -> int:
     return 0
 
 
-def due(instance: dg.DagsterInstance) -> list[tuple[str, str]]:
+def run_due(sensor_name: str, instance: dg.DagsterInstance) -> None:
+    """Run what a sensor asks for until it asks for nothing."""
+    while runs := due(sensor_name, instance):
+        for job, partition in runs:
+            run(job, instance, partition)
+            out.print(f"   {partition} done")
+
+
+def due(sensor_name: str, instance: dg.DagsterInstance) -> list[tuple[str, str]]:
     """What the sensor asks for in one tick, its partitions added, as the daemon would."""
-    sensor = defs.resolve_sensor_def("memory_windows_due")
+    sensor = defs.resolve_sensor_def(sensor_name)
     with dg.build_sensor_context(
         instance_ref=instance.get_ref(), resources={"store": StoreResource()}, definitions=defs
     ) as context:
@@ -115,7 +125,7 @@ def show_windows(db: Database) -> None:
     """What each window did."""
     table = Table("", "window", "sources", "added", "revised", "known", "seconds", box=None)
     provider = ""
-    for key, row in reversed(watch.list_windows(db, scope_id=SCOPE, limit=20)):
+    for key, row in reversed(watch.list_windows(db, scope_id=SCOPE, consumer="memory", limit=20)):
         counts, usage = row.counts or {}, row.usage or {}
         provider = f"provider={row.provider}, {row.model}"
         table.add_row(
@@ -148,9 +158,20 @@ def show_memory(db: Database) -> None:
             out.print(Text(f"      from {names}", style="dim"))
 
 
+def show_candidates(db: Database) -> None:
+    """What waits for review, and the outcome each rests on."""
+    waiting = review.list_candidates(db, SCOPE, limit=100).items
+    for candidate in waiting:
+        names = ", ".join(ref.source_id for ref in candidate.evidence.sources)
+        out.print(Text("   when    ", style="cyan").append(candidate.proposal.situation, "default"))
+        out.print(Text("   lesson  ", style="cyan").append(candidate.proposal.lesson, "default"))
+        out.print(Text(f"           {candidate.status}, from {names}", style="dim"))
+    out.print(f"{len(waiting)} candidates wait for review")
+
+
 def citation_of_first(db: Database, settings: Settings) -> None:
     """The exact citation behind the first answer."""
-    hits = find.search(db, settings.index_path, SCOPE, QUESTION, limit=1).hits
+    hits = find.search(db, settings, SCOPE, QUESTION, limit=1).hits
     if hits:
         citation = hits[0].citation
         ref = citation.memory

@@ -1,11 +1,13 @@
-"""Checks on the ledger's state, one for each rule of `pc_store.services.audit`."""
+"""Checks, one for each rule of `pc_store.services.audit` and `index_check`."""
 
 from collections.abc import Iterator
 
 import dagster as dg
 
 from pc_pipelines.resources import StoreResource
+from pc_store.services import index_check
 from pc_store.services.audit import RULES, Finding, Part, audit
+from pc_store.services.clock import now_us
 
 
 def _checks_on(part: Part) -> dg.AssetChecksDefinition:
@@ -30,7 +32,25 @@ def _checks_on(part: Part) -> dg.AssetChecksDefinition:
     return state
 
 
-def _result(part: Part, finding: Finding, *, serious: bool) -> dg.AssetCheckResult:
+@dg.multi_asset_check(
+    name="search_index_state",
+    specs=[
+        dg.AssetCheckSpec(rule.name, asset="search_index", description=rule.asserts)
+        for rule in index_check.RULES
+    ],
+    can_subset=True,
+)
+def search_index_state(
+    context: dg.AssetCheckExecutionContext, store: StoreResource
+) -> Iterator[dg.AssetCheckResult]:
+    """The rules of `pc_store.services.index_check`, evaluated over every shard."""
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    serious = {rule.name for rule in index_check.RULES if rule.serious}
+    for finding in index_check.verify(store.db, store.settings, names=wanted, now_us=now_us()):
+        yield _result("search_index", finding, serious=finding.check in serious)
+
+
+def _result(asset: str, finding: Finding, *, serious: bool) -> dg.AssetCheckResult:
     metadata: dict[str, dg.MetadataValue] = {"offending rows": dg.MetadataValue.int(finding.count)}
     if finding.rows:
         metadata["offenders"] = dg.MetadataValue.table(
@@ -40,7 +60,7 @@ def _result(part: Part, finding: Finding, *, serious: bool) -> dg.AssetCheckResu
             ]
         )
     return dg.AssetCheckResult(
-        asset_key=part,
+        asset_key=asset,
         check_name=finding.check,
         passed=finding.passed,
         severity=dg.AssetCheckSeverity.ERROR if serious else dg.AssetCheckSeverity.WARN,
@@ -53,4 +73,11 @@ def _cell(value: object) -> str | int:
     return value if isinstance(value, int) else str(value)
 
 
-ALL = [_checks_on("source_log"), _checks_on("memory")]
+ALL = [
+    _checks_on("source_log"),
+    _checks_on("memory"),
+    _checks_on("experience"),
+    _checks_on("failure_recurrences"),
+    _checks_on("recurrence_reviews"),
+    search_index_state,
+]

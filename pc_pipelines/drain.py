@@ -1,4 +1,4 @@
-"""The drain op: many windows in one run, each reported as a partition of its own.
+"""The drain ops, one a set: many windows in one run, each reported as a partition of its own.
 
 A run's start costs seconds of CPU, so backlogs and sweeps over many scopes share one.
 """
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from pc_pipelines import partitions, reports
-from pc_pipelines.assets.memory import materialization
+from pc_pipelines import reports
 from pc_pipelines.resources import StoreResource
+from pc_pipelines.window_sets import WindowSet
 from pc_store.errors import Conflict, ModelMisconfigured, ModelUnavailable, StoreError
 from pc_store.services.administer import get_scope_by_key, scope_status
 from pc_store.services.ask import ask
 from pc_store.services.begin import open_next
 from pc_store.services.clock import now_us
-from pc_store.services.extract import commit_window, judge_window, refuse
+from pc_store.services.settle import commit_window, judge_window, refuse
 from pc_store.services.watch import keyed, read_window
 
 _SAME_FOR_ALL_AFTER = 3
@@ -32,24 +32,40 @@ class _Tally:
     model_down_in_a_row: int = 0
 
 
-@dg.op(
-    config_schema={
-        "scopes": dg.Field([str], description="Scope keys, as the scope partitions spell them."),
-        "budget_s": dg.Field(
-            float,
-            is_required=False,
-            description="No window is begun after this many seconds; PC_DRAIN_BUDGET_S if unset.",
-        ),
-    },
-    out=dg.Out(dg.Nothing),
-    pool="llm",
-)
-def drain(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[None]:
-    """Process windows one after another, scope by scope in turn, each reported by itself.
+def drain(windows: WindowSet) -> dg.OpDefinition:
+    """The op that drains scopes of their windows."""
 
-    A scope ends at the high watermark read when the run began, or with its first failed
-    window, which is recorded as every failed window is; the other scopes go on.
-    """
+    @dg.op(
+        name=f"{windows.consumer}_drain_windows",
+        config_schema={
+            "scopes": dg.Field(
+                [str], description="Scope keys, as the scope partitions spell them."
+            ),
+            "budget_s": dg.Field(
+                float,
+                is_required=False,
+                description=(
+                    "No window is begun after this many seconds; PC_DRAIN_BUDGET_S if unset."
+                ),
+            ),
+        },
+        out=dg.Out(dg.Nothing),
+        pool="llm",
+    )
+    def drain_windows(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[None]:
+        """Process windows one after another, scope by scope in turn, each reported by itself.
+
+        A scope ends at the high watermark read when the run began, or with its first failed
+        window, which is recorded as every failed window is; the other scopes go on.
+        """
+        return _drained(windows, context, store)
+
+    return drain_windows
+
+
+def _drained(
+    windows: WindowSet, context: dg.OpExecutionContext, store: StoreResource
+) -> dg.Output[None]:
     budget_s = context.op_config.get("budget_s", store.settings.drain_budget_s)
     deadline = time.monotonic() + budget_s
     keys = list(dict.fromkeys(context.op_config["scopes"]))
@@ -68,7 +84,7 @@ def drain(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[Non
                 break
             begun += 1
             try:
-                reached = _drain_one(context, store, key, scope_id, tally)
+                reached = _drain_one(windows, context, store, key, scope_id, tally)
             except StoreError as error:
                 tally.failed[key] = error.message
                 context.log.warning(f"{scope_id!r}: {error.message}")
@@ -102,38 +118,44 @@ def drain(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[Non
 
 
 def _drain_one(
-    context: dg.OpExecutionContext, store: StoreResource, key: str, scope_id: str, tally: _Tally
+    windows: WindowSet,
+    context: dg.OpExecutionContext,
+    store: StoreResource,
+    key: str,
+    scope_id: str,
+    tally: _Tally,
 ) -> int:
     """Process a scope's next window and report it; returns where the cursor is then."""
+    family, db, settings = windows.family, store.db, store.settings
     opened = open_next(
-        store.db, store.settings, scope_id, "memory", run_id=context.run_id, now_us=now_us()
+        db, settings, scope_id, windows.consumer, run_id=context.run_id, now_us=now_us()
     )
     window = opened.window
     if window is None:
         return opened.high_watermark
-    ((window_key, _),) = keyed(store.db, [window])
+    ((window_key, _),) = keyed(db, [window])
     partition = str(window_key)
-    context.instance.add_dynamic_partitions(
-        partitions.set_name(partitions.memory_windows), [partition]
-    )
+    context.instance.add_dynamic_partitions(windows.set_name, [partition])
     try:
-        ask(store.db, store.settings, store.proposer, window.window_id)
-        judged = judge_window(store.db, store.settings, window.window_id)
+        ask(family, db, settings, windows.author(store), window.window_id)
+        judged = judge_window(family, db, settings, window.window_id)
         if judged.refused:
             evaluations = reports.check_evaluations(
-                context.instance, partition, window, judged=judged
+                windows, context.instance, partition, window, judged=judged
             )
             reports.log_checks(context, evaluations)
-            raise refuse(store.db, store.settings, window.window_id, judged)
-        processed = commit_window(store.db, store.settings, window.window_id, run_id=context.run_id)
+            raise refuse(db, settings, window.window_id, judged)
+        processed = commit_window(family, db, settings, window.window_id, run_id=context.run_id)
     except Conflict as lost:  # somebody else was faster, or the memory moved: look again
         context.log.info(f"{partition}: {lost.message}")
         return opened.cursor
-    row = read_window(store.db, window.window_id)
-    status = scope_status(store.db, scope_id)
-    context.log_event(reports.window_materialization(partition, row, status))
-    reports.log_checks(context, reports.check_evaluations(context.instance, partition, row))
-    context.log_event(materialization(status))
+    row = read_window(db, window.window_id)
+    status = scope_status(db, scope_id)
+    context.log_event(reports.window_materialization(windows, partition, row, status))
+    evaluations = reports.check_evaluations(windows, context.instance, partition, row)
+    reports.log_checks(context, evaluations)
+    if windows.standing is not None:
+        context.log_event(windows.standing(status))
     tally.processed[key] = tally.processed.get(key, 0) + 1
     return processed.current_cursor
 

@@ -5,12 +5,25 @@ from typing import Any
 import dagster as dg
 
 from pc_pipelines.drain import drain
-from pc_pipelines.upkeep import delete_old_runs, forget_heartbeats, prune_window_partitions
+from pc_pipelines.upkeep import (
+    delete_old_runs,
+    forget_heartbeats,
+    forget_old_recalls,
+    prune_window_partitions,
+    remove_index_leftovers,
+)
+from pc_pipelines.window_sets import EXPERIENCE_WINDOWS, MEMORY_WINDOWS
 
 memory_extraction = dg.define_asset_job(
-    "memory_extraction",
-    selection=["memory_windows"],
+    MEMORY_WINDOWS.window_job,
+    selection=[MEMORY_WINDOWS.asset],
     description="Extract one window, the partition, into its scope's memory.",
+)
+
+experience_incubation = dg.define_asset_job(
+    EXPERIENCE_WINDOWS.window_job,
+    selection=[EXPERIENCE_WINDOWS.asset],
+    description="Make candidates of the task outcomes of one window, the partition.",
 )
 
 source_ingestion = dg.define_asset_job(
@@ -19,24 +32,75 @@ source_ingestion = dg.define_asset_job(
     description="Take in the landing files of one scope, the partition.",
 )
 
+recurrence = dg.define_asset_job(
+    "recurrence",
+    selection=dg.AssetSelection.assets(
+        "failure_recurrences", "recurrence_reviews"
+    ).without_checks(),
+    description="Judge the task outcomes of one scope, the partition, and open due reviews.",
+)
+
+search_index_build = dg.define_asset_job(
+    "search_index_build",
+    selection=dg.AssetSelection.assets("search_index").without_checks(),  # they read every shard
+    description="Build the search index file of one shard, the partition.",
+)
+
 integrity_audit = dg.define_asset_job(
     "integrity_audit",
-    selection=dg.AssetSelection.checks_for_assets("source_log", "memory"),
-    description="Run every check on the ledger's state.",
+    selection=dg.AssetSelection.checks_for_assets(
+        *(
+            "source_log",
+            "memory",
+            "experience",
+            "failure_recurrences",
+            "recurrence_reviews",
+            "search_index",
+        )
+    ),
+    description="Run every check on the ledger's state and on the search index.",
 )
 
 
-@dg.job(description="Drain one scope's backlog, or sweep the windows of many, in one run.")
+_drain_memory = drain(MEMORY_WINDOWS)
+_drain_experience = drain(EXPERIENCE_WINDOWS)
+
+
+@dg.job(
+    name=MEMORY_WINDOWS.drain_job,
+    description="Drain one scope's backlog, or sweep the windows of many, in one run.",
+)
 def memory_drain() -> None:
     """The drain op."""
-    drain()
+    _drain_memory.alias("drain")()
 
 
-@dg.job(description="Nightly upkeep: prune old window partitions, runs and heartbeats.")
+@dg.job(
+    name=EXPERIENCE_WINDOWS.drain_job,
+    description="As memory_drain, of experience windows.",
+)
+def experience_drain() -> None:
+    """The drain op."""
+    _drain_experience.alias("drain")()
+
+
+@dg.job(description="Nightly upkeep: prune old window partitions, runs, heartbeats, recalls.")
 def upkeep() -> None:
     """The upkeep ops."""
     delete_old_runs(prune_window_partitions())
     forget_heartbeats()
+    forget_old_recalls()
+    remove_index_leftovers()
 
 
-ALL: list[Any] = [memory_extraction, source_ingestion, memory_drain, upkeep, integrity_audit]
+ALL: list[Any] = [
+    memory_extraction,
+    source_ingestion,
+    memory_drain,
+    experience_incubation,
+    experience_drain,
+    upkeep,
+    recurrence,
+    search_index_build,
+    integrity_audit,
+]

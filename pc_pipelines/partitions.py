@@ -1,15 +1,22 @@
-"""Partition sets: scopes, and the windows of each consumer. Their names carry the store's."""
+"""Partition sets: scopes, the windows of each consumer, the search index's shards.
+
+The names of dynamic ones carry the store's.
+"""
 
 import dagster as dg
 
 from pc_store.domain.window import WindowKey, parse_key
 from pc_store.errors import WindowRefused
+from pc_store.services.index import shard_names
 from pc_store.settings import Settings
 
 _STORE = Settings.load().store_name
 
 scopes = dg.DynamicPartitionsDefinition(name=f"pc_{_STORE}_scopes")
 memory_windows = dg.DynamicPartitionsDefinition(name=f"pc_{_STORE}_memory_windows")
+experience_windows = dg.DynamicPartitionsDefinition(name=f"pc_{_STORE}_experience_windows")
+
+shards = dg.StaticPartitionsDefinition(shard_names(Settings.load()))
 
 NONE_IN_PARTICULAR = dg.SpecificPartitionsPartitionMapping([])
 """How windows depend on logs. A log only grows at its end, which changes no window that was cut;

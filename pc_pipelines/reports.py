@@ -1,6 +1,6 @@
 """How a window's outcome reads in Dagster: metadata, check results, materialisations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,33 +9,35 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
 
-from pc_store.domain.verdict import CHECKS, SECRET, Check
+from pc_pipelines.window_sets import WindowSet
+from pc_store.domain.verdict import SECRET
 from pc_store.ledger.windows import WindowRow
 from pc_store.services.administer import ScopeStatus
-from pc_store.services.extract import Judged
+from pc_store.services.settle import Judged
 
-MEMORY_WINDOWS = dg.AssetKey("memory_windows")
 WINDOW_ID = "window id"
 """Names the ledger's row in metadata: how a materialisation is told from one of a replay."""
-
-_COUNTS = {
-    "positions": "positions",
-    "sources": "sources shown",
-    "filtered": "sources filtered",
-    "shown": "entries shown",
-    "proposals": "proposals",
-    "accepted": "proposals accepted",
-    "rejected": "proposals rejected",
-    "added": "entries added",
-    "revised": "entries revised",
-    "unchanged": "entries known already",
-}
+_IDS_SHOWN = 100
+"""Most candidate ids that a commit's metadata lists."""
 
 
-def window_metadata(window: WindowRow, status: ScopeStatus | None) -> dict[str, Any]:
+def labelled(windows: WindowSet, counts: Mapping[str, int]) -> dict[str, int]:
+    """A window's counts under the names that people read; only those that its set names."""
+    return {label: counts[name] for name, label in windows.counts.items() if name in counts}
+
+
+def made(window: WindowRow, candidate_ids: Sequence[str]) -> dict[str, Any]:
+    """What a commit wrote: the memory's revision, or the candidates."""
+    if window.memory_revision is not None:
+        return {"memory revision": window.memory_revision}
+    return {"candidates": ", ".join(candidate_ids[:_IDS_SHOWN]) or "none"}
+
+
+def window_metadata(
+    windows: WindowSet, window: WindowRow, status: ScopeStatus | None
+) -> dict[str, Any]:
     """Everything of a processed window that is worth a plot or a look."""
     usage = window.usage or {}
-    counts = window.counts or {}
     metadata: dict[str, Any] = {
         "scope": window.scope_id,
         "first position": window.after + 1,
@@ -45,32 +47,34 @@ def window_metadata(window: WindowRow, status: ScopeStatus | None) -> dict[str, 
         "model": window.model or "none asked",
         "prompt": f"{window.prompt_key}, {window.prompt_revision}",
         "attempt": window.attempt,
-        **{label: counts[name] for name, label in _COUNTS.items() if name in counts},
+        **labelled(windows, window.counts or {}),
         "model calls": usage.get("calls", 0),
         "tokens in": usage.get("tokens_in", 0),
         "tokens out": usage.get("tokens_out", 0),
         "re-asks": usage.get("reasks", 0),
         "seconds in the model": round(float(usage.get("seconds", 0.0)), 3),
-        "memory revision": window.memory_revision or 0,
         WINDOW_ID: window.window_id,
     }
+    if window.memory_revision is not None:
+        metadata["memory revision"] = window.memory_revision
     if status is not None:
-        metadata["cursor after"] = status.cursors["memory"]
-        metadata["lag after"] = status.memory_lag
-        metadata["active entries after"] = status.active_entries
+        cursor = status.cursors[windows.consumer]
+        metadata["cursor after"] = cursor
+        metadata["lag after"] = status.high_watermark - cursor
+        metadata |= windows.figures(status)
     if window.rejects:
         metadata["rejected proposals"] = rejects_table(window.rejects)
     return metadata
 
 
-def what_follows(window: WindowRow) -> str:
+def what_follows(windows: WindowSet, window: WindowRow) -> str:
     """What becomes of a window that failed, and of the cursor, as the end of a sentence."""
     if window.status == "split":
         return f"the cursor stays at {window.after} and the next window will be half as large"
     if window.status == "quarantined":
         return f"source {window.through} is set aside in quarantine and the cursor passes it"
     if window.kind == "replay":
-        return "the memory is as it was"
+        return windows.unchanged
     due = datetime.fromtimestamp(window.next_attempt_at / 1_000_000, UTC)
     return f"the cursor stays at {window.after} and the next attempt is due at {due:%H:%M:%S} UTC"
 
@@ -88,20 +92,22 @@ def rejects_table(rejects: list[dict[str, Any]]) -> dg.TableMetadataValue:
 
 
 def window_materialization(
-    partition: str, window: WindowRow, status: ScopeStatus | None
+    windows: WindowSet, partition: str, window: WindowRow, status: ScopeStatus | None
 ) -> dg.AssetMaterialization:
     """A processed window as an event, for where its asset is not what runs."""
+    metadata = window_metadata(windows, window, status)
     return dg.AssetMaterialization(
-        asset_key=MEMORY_WINDOWS, partition=partition, metadata=window_metadata(window, status)
+        asset_key=windows.asset_key, partition=partition, metadata=metadata
     )
 
 
 def check_evaluations(
+    windows: WindowSet,
     instance: dg.DagsterInstance,
     partition: str,
     window: WindowRow,
     *,
-    judged: Judged | None = None,
+    judged: Judged[Any] | None = None,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """A window's checks as events, for where no check output can be yielded.
 
@@ -112,24 +118,30 @@ def check_evaluations(
         judged: the verdict on an answer that is not committed; by default the window is a
             processed one, whose row has what was wrong.
     """
-    target = _latest_materialization(instance, partition)
-    broken = committed_offenders(window) if judged is None else offenders(judged)
+    target = _latest_materialization(windows, instance, partition)
+    broken = committed_offenders(windows, window) if judged is None else offenders(windows, judged)
     for check, items in broken.items():
         yield dg.AssetCheckEvaluation(
-            asset_key=MEMORY_WINDOWS,
+            asset_key=windows.asset_key,
             check_name=check,
             partition=partition,
             target_materialization_data=target,
             blocking=True,
-            **check_values(check, items, window, refused=judged is not None and judged.refused),
+            **check_values(
+                windows,
+                check,
+                items,
+                window,
+                refused=judged is not None and judged.refused,
+            ),
         )
 
 
 def _latest_materialization(
-    instance: dg.DagsterInstance, partition: str
+    windows: WindowSet, instance: dg.DagsterInstance, partition: str
 ) -> AssetCheckEvaluationTargetMaterializationData | None:
     found = instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=MEMORY_WINDOWS, asset_partitions=[partition]), limit=1
+        dg.AssetRecordsFilter(asset_key=windows.asset_key, asset_partitions=[partition]), limit=1
     ).records
     if not found:
         return None
@@ -146,19 +158,27 @@ def log_checks(
         context.log_event(evaluation)  # type: ignore[arg-type]  # taken, but not annotated so
 
 
-def offenders(judged: Judged) -> dict[Check, list[dict[str, Any]]]:
+def offenders(windows: WindowSet, judged: Judged[Any]) -> dict[str, list[dict[str, Any]]]:
     """The proposals that break each check, as plain values."""
-    return {check: [vars(item) for item in judged.broken(check)] for check in CHECKS}
+    return {check: [vars(item) for item in judged.broken(check)] for check in windows.family.checks}
 
 
-def committed_offenders(window: WindowRow) -> dict[Check, list[dict[str, Any]]]:
+def committed_offenders(windows: WindowSet, window: WindowRow) -> dict[str, list[dict[str, Any]]]:
     """As `offenders`, of a window that was committed without the proposals named."""
     rejects = window.rejects or []
-    return {check: [item for item in rejects if item["rule"] == check] for check in CHECKS}
+    return {
+        check: [item for item in rejects if item["rule"] == check]
+        for check in windows.family.checks
+    }
 
 
 def check_values(
-    check: Check, broken: list[dict[str, Any]], window: WindowRow, *, refused: bool
+    windows: WindowSet,
+    check: str,
+    broken: list[dict[str, Any]],
+    window: WindowRow,
+    *,
+    refused: bool,
 ) -> dict[str, Any]:
     """How one check came out. A dropped secret or a salvaged answer warns and refuses nothing."""
     metadata: dict[str, Any] = {
@@ -172,6 +192,6 @@ def check_values(
     return {
         "passed": not broken,
         "severity": dg.AssetCheckSeverity.ERROR if error else dg.AssetCheckSeverity.WARN,
-        "description": CHECKS[check],
+        "description": windows.family.checks[check],
         "metadata": metadata,
     }

@@ -7,10 +7,12 @@ from typing import Self
 
 import dagster as dg
 
+from pc_store.domain.experience_proposal import ExperienceProposer
 from pc_store.domain.proposal import Proposer
 from pc_store.errors import StoreError
 from pc_store.ledger.database import Database, open_database
 from pc_store.services.begin import alive
+from pc_store.services.incubate import experience_author
 from pc_store.settings import Settings
 
 _BEATS_A_LEASE = 4
@@ -51,6 +53,11 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it is
     def proposer(self) -> Proposer:
         """The configured model, or the builtin provider; made at first use, since it is slow."""
         return _proposer(self.settings)
+
+    @property
+    def experience_author(self) -> ExperienceProposer:
+        """As `proposer`, for experiences."""
+        return experience_author(self.settings)
 
 
 @lru_cache(maxsize=8)

@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from dagster import DagsterEventType, DagsterInstance
 
-from pc_pipelines import partitions
+from pc_pipelines import partitions, window_sets
 from pc_pipelines.resources import StoreResource
 from pc_store.domain.window import OPEN
 from pc_store.services.clock import now_us
+from pc_store.services.index import remove_leftovers
+from pc_store.services.recalls import forget_recalls
 from pc_store.services.watch import forget_beats, list_windows
 
 RUNS_KEPT_DAYS = 30
@@ -28,25 +30,27 @@ _ENDED = [
 def prune_window_partitions(
     context: dg.OpExecutionContext, store: StoreResource
 ) -> dg.Output[None]:
-    """Keep the newest PC_WINDOW_PARTITIONS_KEPT window keys; the ledger keeps every window.
+    """Keep the newest PC_WINDOW_PARTITIONS_KEPT keys of each set; the ledger keeps every window.
 
     Keys of windows that are still to be worked on stay. A pruned window can be brought back by
     adding its key in the UI.
     """
-    name = partitions.set_name(partitions.memory_windows)
-    keys = context.instance.get_dynamic_partitions(name)  # in the order they were added
-    surplus = max(0, len(keys) - store.settings.window_partitions_kept)
-    at_work: set[str] = set()
-    if surplus:
-        found = list_windows(store.db, consumer="memory", statuses=OPEN, limit=100_000)
-        at_work = {str(key) for key, _ in found}
-    old = [key for key in keys[:surplus] if key not in at_work]
-    for key in old:
-        context.instance.delete_dynamic_partition(name, key)
-    context.log.info(f"{len(old)} of {len(keys)} window keys pruned")
-    return dg.Output(
-        None, "pruned", metadata={"keys pruned": len(old), "keys kept": len(keys) - len(old)}
-    )
+    kept = pruned = 0
+    for windows in window_sets.ALL:
+        name = windows.set_name
+        keys = context.instance.get_dynamic_partitions(name)  # in the order they were added
+        surplus = max(0, len(keys) - store.settings.window_partitions_kept)
+        at_work: set[str] = set()
+        if surplus:
+            found = list_windows(store.db, consumer=windows.consumer, statuses=OPEN, limit=100_000)
+            at_work = {str(key) for key, _ in found}
+        old = [key for key in keys[:surplus] if key not in at_work]
+        for key in old:
+            context.instance.delete_dynamic_partition(name, key)
+        context.log.info(f"{len(old)} of {len(keys)} keys of {windows.asset} pruned")
+        pruned += len(old)
+        kept += len(keys) - len(old)
+    return dg.Output(None, "pruned", metadata={"keys pruned": pruned, "keys kept": kept})
 
 
 @dg.op(
@@ -72,9 +76,13 @@ def delete_old_runs(context: dg.OpExecutionContext) -> dg.Output[None]:
         ascending=True,
     )
     listed = {
-        dg.AssetKey("memory_windows"): _keys(instance, partitions.memory_windows),
+        **{one.asset_key: _keys(instance, one.partitions) for one in window_sets.ALL},
         dg.AssetKey("source_log"): _keys(instance, partitions.scopes),
         dg.AssetKey("memory"): _keys(instance, partitions.scopes),
+        dg.AssetKey("experience"): _keys(instance, partitions.scopes),
+        dg.AssetKey("failure_recurrences"): _keys(instance, partitions.scopes),
+        dg.AssetKey("recurrence_reviews"): _keys(instance, partitions.scopes),
+        dg.AssetKey("search_index"): set(partitions.shards.get_partition_keys()),
     }
     deleted = 0
     for record in records:
@@ -93,6 +101,20 @@ def forget_heartbeats(store: StoreResource) -> dg.Output[None]:
     """Forget the heartbeats of runs that were last alive as long ago as runs are kept."""
     before_us = now_us() - RUNS_KEPT_DAYS * 86_400_000_000
     return dg.Output(None, metadata={"heartbeats": forget_beats(store.db, before_us=before_us)})
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def forget_old_recalls(store: StoreResource) -> dg.Output[None]:
+    """Drop what was recalled longer than PC_RECALL_DAYS ago from the log of recalls."""
+    dropped = forget_recalls(store.db, days=store.settings.recall_days, now_us=now_us())
+    return dg.Output(None, metadata={"recalls dropped": dropped})
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def remove_index_leftovers(store: StoreResource) -> dg.Output[None]:
+    """Remove index files that no shard uses: of older formats, of builders that died."""
+    removed = remove_leftovers(store.db, store.settings)
+    return dg.Output(None, metadata={"files removed": removed})
 
 
 def _keys(instance: DagsterInstance, definition: dg.DynamicPartitionsDefinition) -> set[str]:

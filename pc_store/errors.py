@@ -5,11 +5,19 @@ StoreError
 │   ├── ScopeNotFound        there is no such scope
 │   ├── SourceNotFound       the log holds no such source
 │   ├── ArtifactNotFound     no such artifact, or it has no such revision
+│   ├── CandidateNotFound    the scope has no such candidate
 │   ├── EntryNotFound        that revision of the memory does not hold this entry version
 │   └── EntryPurged          it did, and the text was erased since; gone for good
 ├── InvalidInput             the caller's value breaks a rule; nothing was written
 │   ├── InvalidScopeRelationship  a scope would be its own ancestor or reference itself
 │   ├── SecretDetected       the text holds a credential
+│   ├── InvalidEvidence      what a candidate stands on cannot be used; one class each:
+│   │   ├── SourceNotEligible     the store's own record of provenance
+│   │   ├── InvalidCitation       it names no entry version of that revision
+│   │   ├── CitedEntryInactive    the entry is retired, then or now
+│   │   ├── EvidenceUnavailable   it cannot be read any more
+│   │   └── EvidenceLimitExceeded with its root sources it is too much
+│   ├── UnchangedProposal    approving it would change nothing
 │   └── InvalidProposal      a model's output breaks a rule; the window stays put
 ├── NotSupported             this installation cannot do what was asked
 ├── Conflict                 someone else moved first; read again and decide
@@ -18,14 +26,21 @@ StoreError
 │   ├── SourceConflict       this source id already holds other content or metadata
 │   ├── RevisionConflict     the artifact head is past the one you cited
 │   ├── EntryInactive        the cited entry is retired
+│   ├── CandidateConflict    the candidate was revised since you read it
+│   ├── CandidateTerminal    the candidate is decided, which is final
+│   ├── ArtifactConflict     the target is no longer the head
+│   ├── ArtifactInactive     the experience is deprecated or retired
 │   ├── IdempotencyConflict  the idempotency key belongs to another request, or one at work
 │   └── CursorConflict       the cursor is not where this window starts
 ├── CapacityExceeded         the memory would outgrow its budget; retire or raise it
 ├── InvalidCursor            the page cursor is not one of ours, or of another list
 ├── CursorExpired            the page cursor is too old; start again at the first page
 ├── WindowRefused            the window cannot be run as asked; the reason says why
+├── GenerationUnavailable    no model is configured that could write this
 ├── StoreBusy                the database would not take the write in time; safe to retry as is
 ├── StoreUnavailable         the database cannot be reached, or is not this store's
+├── SearchExtensionUnavailable  DuckDB lacks an extension that an index file is built with
+├── IndexUnwritable          the folder of index files does not take one
 └── ModelError               the model gave nothing usable; the cursor stays
     ├── ModelUnavailable     network, rate limit or server fault: says nothing of the input
     ├── ModelSilent          it did not answer this input in time, or failed while reading it
@@ -72,6 +87,12 @@ class ArtifactNotFound(NotFound):
     code = "artifact_not_found"
 
 
+class CandidateNotFound(NotFound):
+    """The scope has no such candidate."""
+
+    code = "candidate_not_found"
+
+
 class EntryNotFound(NotFound):
     """That revision of the memory does not hold this entry version."""
 
@@ -115,6 +136,49 @@ class SecretDetected(InvalidInput):
     """The text holds a credential; it is named by its kind and never repeated."""
 
     code = "secret_detected"
+
+
+class InvalidEvidence(InvalidInput):
+    """What a candidate stands on, directly or through lineage, cannot be used."""
+
+
+class SourceNotEligible(InvalidEvidence):
+    """A cited source is the store's own record of provenance. Details: source_ref."""
+
+    code = "source_not_eligible"
+
+
+class InvalidCitation(InvalidEvidence):
+    """A citation names no entry version of that revision. Details: memory_citation."""
+
+    code = "invalid_memory_citation"
+
+
+class CitedEntryInactive(InvalidEvidence):
+    """A cited entry is retired, at the cited revision or now. Details: memory_citation."""
+
+    code = "memory_entry_inactive"
+
+
+class EvidenceUnavailable(InvalidEvidence):
+    """What is cited cannot be read any more: it was erased, or lineage leads nowhere."""
+
+    code = "evidence_unavailable"
+
+
+class EvidenceLimitExceeded(InvalidEvidence):
+    """With the root sources of its citations a candidate has too much evidence.
+
+    Details: limit, observed.
+    """
+
+    code = "evidence_limit_exceeded"
+
+
+class UnchangedProposal(InvalidInput):
+    """The proposal is what its target says already; approving it would change nothing."""
+
+    code = "unchanged_proposal"
 
 
 class InvalidProposal(InvalidInput):
@@ -168,6 +232,30 @@ class EntryInactive(Conflict):
     code = "memory_entry_inactive"
 
 
+class CandidateConflict(Conflict):
+    """The candidate was revised since. Details: expected_version, current_version."""
+
+    code = "candidate_conflict"
+
+
+class CandidateTerminal(Conflict):
+    """The candidate is approved or rejected, which is final. Details: status."""
+
+    code = "candidate_terminal"
+
+
+class ArtifactConflict(Conflict):
+    """The target is no longer the head. Details: current, as a reference."""
+
+    code = "artifact_conflict"
+
+
+class ArtifactInactive(Conflict):
+    """The experience is deprecated or retired. Details: artifact, lifecycle."""
+
+    code = "artifact_inactive"
+
+
 class IdempotencyConflict(Conflict):
     """The idempotency key belongs to another request, or to one that is still at work.
 
@@ -213,6 +301,12 @@ class WindowRefused(StoreError):
     code = "window_refused"
 
 
+class GenerationUnavailable(StoreError):
+    """No model is configured that could write this. Details: family."""
+
+    code = "generation_unavailable"
+
+
 class StoreBusy(StoreError):
     """The database would not take the write in time; safe to retry as is."""
 
@@ -223,6 +317,23 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached, or holds something that is not this store."""
 
     code = "store_unavailable"
+
+
+class SearchExtensionUnavailable(StoreError):
+    """DuckDB lacks an extension that an index file is built with. Details: extension."""
+
+    code = "search_extension_unavailable"
+
+    def __init__(self, extension: str, why: str) -> None:
+        super().__init__(
+            f"DuckDB's extension {extension!r} cannot be loaded: {why}", extension=extension
+        )
+
+
+class IndexUnwritable(StoreError):
+    """The folder of index files does not take one; searches stay right, and slower."""
+
+    code = "index_unwritable"
 
 
 class ModelError(StoreError):

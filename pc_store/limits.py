@@ -27,7 +27,16 @@ ENTRY_TEXT_MAX_BYTES = 8_192
 ENTRY_KIND_MAX_CHARS = 128
 REASON_MAX_CHARS = 512
 EVIDENCE_MAX = 32
-"""Most sources one proposal may cite."""
+"""Most sources one proposal may cite, and most references one candidate may."""
+CANDIDATE_REASON_MAX_CHARS = 2_000
+
+RECURRENCE_THRESHOLD = 3
+RECEIPT_NOTE_MAX_CHARS = 2_000
+
+INCUBATION_EVIDENCE_MAX = 100
+"""Most pieces of evidence in one model call that proposes experiences."""
+GENERATION_EVIDENCE_MAX_CHARS = 64_000
+"""Most characters that a generation shows of one source or artifact."""
 
 PROMPT_TEXT_MAX_CHARS = 50_000
 
@@ -39,6 +48,19 @@ POSITION_MAX = 99_999_999
 SEARCH_LIMIT_DEFAULT = 10
 SEARCH_LIMIT_MAX = 50
 QUERY_MAX_CHARS = 8_192
+
+CONTEXT_BYTES_MIN = 512
+CONTEXT_BYTES_MAX = 32_768
+CONTEXT_BYTES_DEFAULT = 8_000
+CONTEXT_ITEMS_MAX = 8
+CONTEXT_EXPERIENCES_MAX = 2
+"""Of the items of a prepared context, most that are experiences."""
+CONTEXT_ITEM_MAX_BYTES = 2_000
+CONTEXT_ITEM_MIN_BYTES = 64
+"""What is left of an item that is cut has at least this many bytes."""
+CONTEXT_MEMORY_CANDIDATES = 16
+CONTEXT_EXPERIENCE_CANDIDATES = 8
+"""Most of each that are looked at, over all scopes together."""
 
 REMEMBER_BATCH_MAX = 100
 MEMORY_ACTIVE_ENTRIES_MAX = 1_000_000

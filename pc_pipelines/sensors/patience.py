@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 
 from pc_pipelines.resources import StoreResource
+from pc_pipelines.window_sets import WindowSet
 from pc_store.domain.window import parse_key
 from pc_store.errors import StoreBusy, StoreUnavailable, WindowRefused
 
@@ -52,16 +53,17 @@ def lane_keys(runs: list[dg.DagsterRun], family: str) -> set[str]:
     return {key for name, _, key in lanes if name == family}
 
 
-def scopes_extracted_by(run: dg.DagsterRun) -> Iterator[str]:
+def scopes_at_work(windows: WindowSet, run: dg.DagsterRun) -> Iterator[str]:
     """Keys of the scopes whose cursor an unfinished run may move, whoever launched it.
 
     A replay moves none, so a bulk replay does not hold its scopes' new windows up.
     """
     ops: Mapping[str, Any] = run.run_config.get("ops") or {}  # type: ignore[assignment]
-    if ops.get("memory_windows", {}).get("config", {}).get("mode") == "replay":
+    if ops.get(windows.asset, {}).get("config", {}).get("mode") == "replay":
         return
-    yield from lane_keys([run], "memory")
-    yield from ops.get("drain", {}).get("config", {}).get("scopes", [])
-    if partition := run.tags.get("dagster/partition"):
-        with contextlib.suppress(WindowRefused):  # a scope partition, or no key of ours
-            yield parse_key(partition).scope_key
+    yield from lane_keys([run], windows.consumer)
+    if run.job_name == windows.drain_job:
+        yield from ops.get("drain", {}).get("config", {}).get("scopes", [])
+    elif run.job_name == windows.window_job or windows.asset_key in (run.asset_selection or ()):
+        with contextlib.suppress(WindowRefused):  # no key of ours: anybody can type one
+            yield parse_key(run.tags.get("dagster/partition", "")).scope_key

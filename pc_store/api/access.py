@@ -38,9 +38,13 @@ class Principal:
     scopes: frozenset[str] = frozenset({ANY_SCOPE})
     verbs: frozenset[str] = frozenset({"admin"})
 
+    def may(self, verb: Verb) -> bool:
+        """Whether the verb is allowed."""
+        return bool(self.verbs & {verb, "admin"})
+
     def require(self, verb: Verb) -> None:
         """Raise Forbidden unless the verb is allowed."""
-        if not self.verbs & {verb, "admin"}:
+        if not self.may(verb):
             raise Forbidden(f"the token {self.name!r} does not allow {verb}", verb=verb)
 
     def require_scope(self, scope_id: str) -> None:

@@ -17,18 +17,25 @@ from pc_store.api.mcp_mount import mount
 from pc_store.api.responses import REQUEST_ID_HEADER
 from pc_store.api.routes import (
     artifact_routes,
+    candidate_routes,
+    context_routes,
     entry_routes,
+    experience_routes,
     memory_routes,
+    recurrence_routes,
     scope_routes,
     service_routes,
     source_routes,
     window_routes,
+    work_routes,
 )
 from pc_store.api.telemetry import Telemetry
 from pc_store.ledger.database import open_database
 from pc_store.services.bind import default_scope
 from pc_store.services.clock import now_us
+from pc_store.services.index_build import in_background
 from pc_store.services.paging import page_cursors
+from pc_store.services.recalls import RecallLog
 from pc_store.settings import Settings
 
 SUBJECTS = (
@@ -38,6 +45,11 @@ SUBJECTS = (
     memory_routes,
     entry_routes,
     artifact_routes,
+    experience_routes,
+    candidate_routes,
+    context_routes,
+    work_routes,
+    recurrence_routes,
     window_routes,
 )
 _ABOUT = (
@@ -72,9 +84,10 @@ def create_app(settings: Settings, *, access: Access | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        yield
+        with in_background(db, settings):
+            yield
         telemetry.close()
-        db.close()
+        app.state.edge.close()
 
     app = FastAPI(
         title="PC Pipelines",
@@ -84,7 +97,7 @@ def create_app(settings: Settings, *, access: Access | None = None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.edge = Edge(settings, db, access, cursors)
+    app.state.edge = Edge(settings, db, access, cursors, RecallLog(db, days=settings.recall_days))
     app.state.telemetry = telemetry
     served = [
         route

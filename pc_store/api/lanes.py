@@ -16,6 +16,7 @@ from pc_store.api.access import EVERYBODY, Access, Principal
 from pc_store.domain.proposal import Proposer
 from pc_store.ledger.database import Database
 from pc_store.services.paging import PageCursors
+from pc_store.services.recalls import RecallLog
 from pc_store.settings import Settings
 
 Lane = Literal["reads", "writes", "extractions"]
@@ -32,11 +33,17 @@ class Edge:
     db: Database
     access: Access | None
     cursors: PageCursors
+    recalls: RecallLog
     _lanes: dict[Lane, CapacityLimiter] = field(
         default_factory=lambda: {lane: CapacityLimiter(count) for lane, count in THREADS.items()}
     )
     _proposer: Proposer | None = None
     _making: threading.Lock = field(default_factory=threading.Lock)
+
+    def close(self) -> None:
+        """Write what the log of recalls still holds, and close the ledger."""
+        self.recalls.close()
+        self.db.close()
 
     async def run(self, lane: Lane, work: Callable[[], T]) -> T:
         """Run blocking work in a thread of a lane.

@@ -32,7 +32,9 @@ INSTRUCTIONS = (
     "ever; revise and retire take the citation of the memory's newest revision, and a refusal "
     "with revision_conflict holds a fresh one in its details. Text that is only captured becomes "
     "memory when a window of the log is processed (flush_memory); remember_memory adds an entry "
-    "at once."
+    "at once. A lesson that may be reused is proposed as an experience (propose_experience, "
+    "generate_experience) and waits for review: revise, approve or reject a candidate only when "
+    "a person who has seen that version asks for it."
 )
 _NOWHERE = "http://localhost"
 _CALL_S = 600.0
@@ -167,7 +169,7 @@ async def local_edge(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
             yield edge
     finally:
         app.state.telemetry.close()
-        app.state.edge.db.close()
+        app.state.edge.close()
 
 
 def remote_edge(url: str, *, token: str | None) -> httpx.AsyncClient:

@@ -42,8 +42,11 @@ STATUSES: Mapping[type[StoreError], int] = {
     errors.InvalidProposal: 502,
     errors.ModelAnsweredBadly: 502,
     errors.ModelError: 503,
+    errors.GenerationUnavailable: 503,
     errors.StoreBusy: 503,
     errors.StoreUnavailable: 503,
+    errors.SearchExtensionUnavailable: 503,
+    errors.IndexUnwritable: 503,
     StoreError: 500,
 }
 """The status of each error; a class that is not here has that of its nearest parent."""
@@ -177,7 +180,7 @@ def _invalid(faults: Sequence[Any]) -> Response:
         {
             "type": fault["type"],
             "loc": [part if isinstance(part, int) else _cut(part) for part in fault["loc"]],
-            "msg": _cut(fault["msg"]),
+            "msg": _cut(fault["msg"].removeprefix("Value error, ")),
         }
         for fault in faults[:_SHOWN_FAULTS]
     ]

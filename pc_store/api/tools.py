@@ -16,13 +16,26 @@ from pc_store.api.addresses import segment
 from pc_store.api.bodies.scope_bodies import QueryField
 from pc_store.api.bodies.wire import Limit, PageCursor, ScopeBody, Wire
 from pc_store.api.routes import (
+    candidate_routes,
+    context_routes,
     entry_routes,
+    experience_routes,
     memory_routes,
     scope_routes,
     source_routes,
+    work_routes,
 )
 
-_SUBJECTS = (source_routes, memory_routes, entry_routes, scope_routes)
+_SUBJECTS = (
+    source_routes,
+    memory_routes,
+    entry_routes,
+    scope_routes,
+    context_routes,
+    work_routes,
+    experience_routes,
+    candidate_routes,
+)
 
 
 class ListScopes(Wire):
@@ -116,7 +129,21 @@ _REPLACES = (False, True, False)
 _REPLACES_ONCE = (False, True, True)
 _HINTS = {
     "capture_content_source": _ADDS_ONCE,
+    "record_task_outcome": _ADDS_ONCE,
+    "record_task_receipt": _ADDS_ONCE,
     "search_memory": _READS,
+    "prepare_context": _READS,
+    "propose_experience": _ADDS,
+    "generate_experience": _ADDS,
+    "get_experience": _READS,
+    "search_experiences": _READS,
+    "list_artifact_candidates": _READS,
+    "get_artifact_candidate": _READS,
+    "list_artifact_candidate_history": _READS,
+    "compare_artifact_candidate": _READS,
+    "revise_artifact_candidate": _REPLACES,
+    "approve_artifact_candidate": _REPLACES_ONCE,
+    "reject_artifact_candidate": _REPLACES,
     "list_memory_entries": _READS,
     "get_memory_entry": _READS,
     "get_memory_capacity": _READS,
@@ -133,7 +160,8 @@ _HINTS = {
     "clear_scope_binding": _REPLACES_ONCE,
 }
 """(reads, destroys, repeats) of each. Flush may revise entries. Revise and retire cite a revision
-that their success makes stale, so a second call is refused instead of changing nothing.
+that their success makes stale, so a second call is refused instead of changing nothing; so do
+revise and reject of a candidate. Approving one puts the revision before it out of recall.
 """
 
 TOOLS = _tools()

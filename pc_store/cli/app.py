@@ -13,13 +13,18 @@ from typer.core import TyperGroup
 from pc_store import __version__
 from pc_store.cli import (
     audit_command,
+    context_commands,
     doctor_command,
+    experience_commands,
     extract_commands,
+    index_commands,
     ingest_command,
     mcp_command,
     memory_commands,
     prompt_commands,
+    recurrence_commands,
     remember_commands,
+    review_commands,
     scope_commands,
     search_command,
     serve_command,
@@ -56,11 +61,19 @@ app = typer.Typer(
 )
 app.command("ingest")(ingest_command.ingest)
 app.command("search")(search_command.search)
+app.command("prepare")(context_commands.prepare)
+app.command("recall")(context_commands.recall)
 app.add_typer(scope_commands.app, name="scope")
 app.add_typer(source_commands.app, name="source")
 app.add_typer(_MEMORY[0].app, name="memory")
+app.add_typer(experience_commands.app, name="experience")
+app.add_typer(review_commands.app, name="review")
+app.add_typer(recurrence_commands.app, name="recurrence")
+app.add_typer(recurrence_commands.outcomes, name="outcome")
+app.add_typer(recurrence_commands.receipts, name="receipt")
 app.add_typer(window_commands.app, name="windows")
 app.add_typer(prompt_commands.app, name="prompt")
+app.add_typer(index_commands.app, name="index")
 app.command("stats")(stats_command.stats)
 app.command("audit")(audit_command.audit)
 app.command("doctor")(doctor_command.doctor)

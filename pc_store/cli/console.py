@@ -28,6 +28,11 @@ Reason = Annotated[str | None, typer.Option("--reason", help="Why; kept with the
 chosen_server: ContextVar[str | None] = ContextVar("chosen_server", default=None)
 """What `--server` said; set once, before the verb."""
 
+_PICTURES: dict[int, int | str] = {
+    **{code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"},
+    **dict.fromkeys(range(0x7F, 0xA0), "\ufffd"),
+}
+
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -117,7 +122,7 @@ def show(
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells(row)))
+        table.add_row(*(Text("" if cell is None else visible(str(cell))) for cell in cells(row)))
     out.print(table)
 
 
@@ -136,9 +141,9 @@ def show_texts(
         if as_json:
             json_line(row)
         else:
-            told = Text(f"{title(row)}  ", style="cyan").append(text(row), style="default")
-            out.print(told, soft_wrap=True)
-            out.print(Text(f"    {notes(row)}", style="dim"), soft_wrap=True)
+            told = Text(f"{visible(title(row))}  ", style="cyan")
+            out.print(told.append(visible(text(row)), style="default"), soft_wrap=True)
+            out.print(Text(f"    {visible(notes(row))}", style="dim"), soft_wrap=True)
     if not rows and not as_json:
         out.print(Text(empty))
 
@@ -148,6 +153,11 @@ def cited(row: Mapping[str, Any]) -> str:
     names = [ref["source_id"] for ref in row["source_refs"]]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"from {', '.join(names[:3])}{more}" if names else "by hand"
+
+
+def scores(row: Mapping[str, Any]) -> str:
+    """BM25 and cosine of a hit, as far as it has them."""
+    return " ".join(f"{one['score']:5.2f}" for one in row["channels"])
 
 
 def tell(body: BaseModel, sentence: str, *, as_json: bool) -> None:
@@ -165,7 +175,15 @@ def json_line(value: Mapping[str, Any]) -> None:
 
 def say(text: str) -> None:
     """Print a sentence; brackets in it are not markup."""
-    out.print(Text(text), soft_wrap=True)
+    out.print(Text(visible(text)), soft_wrap=True)
+
+
+def visible(text: str) -> str:
+    """A text that a terminal shows and does not obey: control characters as their pictures.
+
+    What is printed was written by others; an escape sequence in it could hide or forge lines.
+    """
+    return text.replace("\r\n", "\n").translate(_PICTURES)
 
 
 def complain(error: StoreError) -> None:

@@ -60,7 +60,7 @@ def _local() -> list[Fact]:
         facts.append(Fact("ledger", "error", error.message))
     finally:
         db.close()
-    return [*facts, probe.disk_fact(settings)]
+    return [*facts, probe.embedder_fact(settings), probe.disk_fact(settings)]
 
 
 def _settings(settings: Settings) -> Fact:

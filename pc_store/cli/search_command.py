@@ -1,6 +1,6 @@
 """`pc search`: find active entries."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,6 +14,10 @@ def search(
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=limits.SEARCH_LIMIT_MAX)
     ] = limits.SEARCH_LIMIT_DEFAULT,
+    mode: Annotated[
+        Literal["auto", "fts", "vector", "hybrid"],
+        typer.Option("--mode", help="By words, by meaning, or by both; auto: what suits."),
+    ] = "auto",
     as_json: console.Json = False,
 ) -> None:
     """Find the active entries of a scope's memory that answer a query, best first."""
@@ -22,12 +26,13 @@ def search(
             scope_id,
             query,
             limit=limit,
+            mode=mode,
             include=["kind", "version", "sources", "matched_terms", "channels"],
         )
     console.show_texts(
         [console.row(hit) for hit in answer.hits],
         as_json=as_json,
-        title=lambda row: f"{row['channels'][0]['score']:5.2f} {row['kind']}",
+        title=lambda row: f"{console.scores(row)} {row['kind']}",
         text=lambda row: row["text"],
         notes=lambda row: f"{row['citation']['entry_id']} v{row['version']}, {console.cited(row)}",
         empty="nothing found" if answer.memory else "the scope has no memory yet",

@@ -47,7 +47,7 @@ class _Inside(httpx.BaseTransport):
     def close(self) -> None:
         self._loop.close()
         self._app.state.telemetry.close()
-        self._app.state.edge.db.close()
+        self._app.state.edge.close()
 
     async def _answered(self, request: httpx.Request) -> httpx.Response:
         sent = httpx.Request(

@@ -33,6 +33,8 @@ def error_of(answer: httpx.Response) -> StoreError:
     except (ValueError, KeyError, TypeError):
         return StrangeAnswer(f"the server answered {answer.status_code} without saying why")
     kind = _KINDS.get(code, StoreError)
+    if answer.status_code == 409:
+        kind = _CONFLICTS.get(code, kind)
     error = kind.__new__(kind)
     Exception.__init__(error, message)
     error.message = message
@@ -57,6 +59,8 @@ def _tree(root: type[StoreError]) -> Iterator[type[StoreError]]:
         yield from _tree(kind)
 
 
+_CONFLICTS = {kind.code: kind for kind in _tree(errors.Conflict)}
+"""Some codes are of two classes: a conflict, and of what cites the same thing as evidence."""
 _KINDS = {kind.code: kind for kind in reversed(list(_tree(StoreError)))} | {
     refusals.InternalError.code: refusals.InternalError,
     "inference_invalid_output": errors.ModelAnsweredBadly,

@@ -1,8 +1,8 @@
 """What a proposer is shown and what it may propose; the program decides what becomes of it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 KINDS = ("fact", "preference", "decision", "constraint", "working_note")
 """The closed set of kinds an extraction may use. Explicit writes may use any string."""
@@ -10,13 +10,18 @@ KINDS = ("fact", "preference", "decision", "constraint", "working_note")
 
 @dataclass(frozen=True)
 class Evidence:
-    """One piece of evidence as shown. Several may share an id: chunks of one large source."""
+    """One piece of evidence as shown. Several may share an id: chunks of one large source.
+
+    `cues` are the normalised texts of the failures that the whole source verifies, if it is a
+    task outcome; they are not sent, only what is proposed of a failure is held against them.
+    """
 
     evidence_id: str
     source_type: str
     source_id: str
     content: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    cues: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,29 @@ class ShownEntry:
     entry_id: str
     kind: str
     text: str
+
+
+class Proposed(Protocol):
+    """What every proposal has, whatever it proposes."""
+
+    @property
+    def evidence_ids(self) -> tuple[str, ...]:
+        """The shown evidence it rests on."""
+
+    @property
+    def entry_id(self) -> str | None:
+        """The shown entry it revises, if that is what it does."""
+
+    @property
+    def subject(self) -> Hashable:
+        """Equal for proposals that want the same, whatever they rest on."""
+
+    def citing(self, evidence_ids: Sequence[str]) -> Self:
+        """The same proposal, resting on other evidence."""
+
+
+P_co = TypeVar("P_co", bound=Proposed, covariant=True)
+"""The kind of proposal that a proposer makes."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +66,15 @@ class Proposal:
     evidence_ids: tuple[str, ...]
     entry_id: str | None = None
     reason: str | None = None
+
+    @property
+    def subject(self) -> Hashable:
+        """The change itself; why, and on which evidence, does not count."""
+        return self.intent, self.kind, self.text, self.entry_id
+
+    def citing(self, evidence_ids: Sequence[str]) -> Self:
+        """The same change, resting on other evidence."""
+        return replace(self, evidence_ids=tuple(evidence_ids))
 
 
 @dataclass(frozen=True)
@@ -70,16 +107,20 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answered(Generic[P_co]):
     """A proposer's whole answer; an empty one says nothing was worth keeping."""
 
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[P_co, ...]
     usage: Usage = Usage()
     rejected: tuple[Rejected, ...] = ()
 
 
-class Proposer(Protocol):
-    """Something that reads evidence and proposes changes; it writes nothing."""
+Answer = Answered[Proposal]
+"""An answer that proposes changes of a memory."""
+
+
+class ProposerOf(Protocol[P_co]):
+    """Something that reads evidence and proposes; it writes nothing."""
 
     @property
     def provider(self) -> str:
@@ -91,14 +132,18 @@ class Proposer(Protocol):
 
     def propose(
         self, evidence: Sequence[Evidence], entries: Sequence[ShownEntry], *, policy: str
-    ) -> Answer:
-        """Propose changes for the evidence.
+    ) -> Answered[P_co]:
+        """Propose what the evidence supports.
 
         Args:
             evidence: in log order; several items may share one evidence id.
-            entries: the active entries a proposal may revise.
+            entries: the active entries a proposal may revise; none where nothing is revised.
             policy: the prompt's text; a provider without prompts ignores it.
 
         Raises:
             ModelError: nothing usable came back.
         """
+
+
+Proposer = ProposerOf[Proposal]
+"""A proposer of changes of a memory."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from pc_store import limits
 from pc_store.domain import strict_json, text
@@ -14,6 +14,8 @@ from pc_store.errors import InvalidInput
 CONTENT_TYPE = "content"
 """The type of the sources that users post: text with metadata."""
 RECEIPT_SCHEMA = "powercontext.handoff-receipt.v1"
+Role = Literal["receipt"]
+"""What this server wrote a source as; no caller can set it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Source:
     internal: bool
     received_at: int
     structured: bool = False
+    role: Role | None = None
 
     @property
     def value(self) -> Any:
@@ -148,6 +151,8 @@ def ineligible(source: Source, *, now_us: int) -> str | None:
     """
     if source.internal:
         return "internal"
+    if source.role is not None:
+        return source.role
     if not source.content.strip():
         return "blank"
     if source.source_type != CONTENT_TYPE:

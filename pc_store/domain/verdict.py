@@ -6,7 +6,7 @@ checked itself.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from pc_store import limits
 from pc_store.domain import text
@@ -47,11 +47,15 @@ def check_of(rule: str) -> Check:
     return "every_proposal_is_well_formed"
 
 
+K = TypeVar("K")
+"""What becomes of a kept proposal."""
+
+
 @dataclass
-class Verdict:
+class Verdict(Generic[K]):
     """Kept drafts, in order, and what was rejected. Secrets are dropped; the rest is a fault."""
 
-    kept: list[Draft] = field(default_factory=list)
+    kept: list[K] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
 
     @property
@@ -66,7 +70,7 @@ def judge(
     evidence: Mapping[str, SourceRef],
     shown: Collection[str],
     refuse_secrets: bool,
-) -> Verdict:
+) -> Verdict[Draft]:
     """Judge each proposal by itself and against the others.
 
     Args:
@@ -75,7 +79,7 @@ def judge(
         shown: the entry ids that were shown.
         refuse_secrets: drop proposals that contain a credential.
     """
-    verdict = Verdict()
+    verdict: Verdict[Draft] = Verdict()
     revised: set[str] = set()
     for ordinal, proposal in enumerate(proposals, start=1):
         broken = _broken_rule(proposal, evidence, shown, revised, refuse_secrets)
@@ -124,7 +128,7 @@ def _broken_rule(
     if len(named) > limits.EVIDENCE_MAX:
         return cites, f"evidence_ids: has {len(named)}, the most is {limits.EVIDENCE_MAX}"
     if unknown := [name for name in named if name not in evidence]:
-        return cites, f"evidence_ids: {_listed(unknown)} was not shown"
+        return cites, f"evidence_ids: {listed(unknown)} was not shown"
 
     targets: Check = "revisions_target_shown_entries"
     if proposal.intent == "add" and proposal.entry_id is not None:
@@ -133,9 +137,9 @@ def _broken_rule(
         if proposal.entry_id is None:
             return targets, "entry_id: a revise names the entry it revises"
         if proposal.entry_id not in shown:
-            return targets, f"entry_id: {_listed([proposal.entry_id])} was not shown"
+            return targets, f"entry_id: {listed([proposal.entry_id])} was not shown"
         if proposal.entry_id in revised:
-            return targets, f"entry_id: {_listed([proposal.entry_id])} is revised twice"
+            return targets, f"entry_id: {listed([proposal.entry_id])} is revised twice"
 
     secret = find_secret(f"{proposal.text}\n{proposal.reason or ''}") if refuse_secrets else None
     if secret is not None:
@@ -143,6 +147,6 @@ def _broken_rule(
     return None
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Ids as an error may show them: a model may put anything there, so they are cut short."""
     return ", ".join(repr(name[:40]) for name in names[:5])

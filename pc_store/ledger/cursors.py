@@ -23,12 +23,12 @@ class Cursor:
     window_limit: int | None
 
 
-def get(conn: sa.Connection, scope_id: str, consumer: Consumer) -> Cursor:
-    """Return a cursor. Raises ScopeNotFound."""
+def get(conn: sa.Connection, scope_id: str, consumer: Consumer, *, lock: bool = False) -> Cursor:
+    """Return a cursor, locked until the transaction ends if asked. Raises ScopeNotFound."""
     query = sa.select(cursors.c.position, cursors.c.window_limit).where(
         cursors.c.scope_id == scope_id, cursors.c.consumer == consumer
     )
-    row = conn.execute(query).one_or_none()
+    row = conn.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise ScopeNotFound(f"there is no scope {scope_id!r}", scope_id=scope_id)
     return Cursor(row.position, row.window_limit)

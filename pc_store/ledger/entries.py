@@ -1,6 +1,6 @@
 """Memory entries: immutable version rows, and the spans that make up each revision's manifest."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,8 @@ class ChangeRow:
 
 
 _CURRENT = manifest_spans.c.to_revision.is_(None)
+_CURRENT_OF_FEW = sa.func.coalesce(manifest_spans.c.to_revision, 0) == 0
+"""The same where entries are named: with the plain condition SQLite reads all current spans."""
 SPANS_WITH_VERSIONS = sa.join(
     manifest_spans,
     entry_versions,
@@ -119,7 +121,7 @@ def current(conn: sa.Connection, scope_id: str, entry_ids: Iterable[str]) -> dic
     for start in range(0, len(ids), 500):
         query = _ROW.where(
             manifest_spans.c.scope_id == scope_id,
-            _CURRENT,
+            _CURRENT_OF_FEW,
             manifest_spans.c.entry_id.in_(ids[start : start + 500]),
         )
         for row in conn.execute(query):
@@ -173,6 +175,22 @@ def at(
     if entry_id is not None:
         query = query.where(manifest_spans.c.entry_id == entry_id)
     return [_row(row) for row in conn.execute(query.order_by(manifest_spans.c.entry_id))]
+
+
+def versions(
+    conn: sa.Connection, scope_id: str, version_ids: Collection[str]
+) -> dict[str, EntryVersion]:
+    """Those of the versions that exist, by id; `state` says nothing here."""
+    ids = sorted(set(version_ids))
+    found: dict[str, EntryVersion] = {}
+    for start in range(0, len(ids), 500):
+        query = sa.select(entry_versions, sa.literal("active").label("state")).where(
+            entry_versions.c.scope_id == scope_id,
+            entry_versions.c.entry_version_id.in_(ids[start : start + 500]),
+        )
+        for row in conn.execute(query):
+            found[row.entry_version_id] = _row(row).version
+    return found
 
 
 def history(conn: sa.Connection, scope_id: str, entry_id: str) -> list[EntryRow]:
@@ -237,7 +255,7 @@ def apply(
             sa.update(manifest_spans)
             .where(
                 manifest_spans.c.scope_id == scope_id,
-                _CURRENT,
+                _CURRENT_OF_FEW,
                 manifest_spans.c.entry_id.in_(replaced[start : start + 500]),
             )
             .values(to_revision=revision)

@@ -32,6 +32,12 @@ class SpanRow(ManifestRow):
     from_revision: int
     to_revision: int | None
 
+    def shown_at(self, revision: int) -> bool:
+        """Whether that revision's manifest has it."""
+        return self.from_revision <= revision and (
+            self.to_revision is None or revision < self.to_revision
+        )
+
 
 @dataclass(frozen=True)
 class Made:
@@ -57,6 +63,14 @@ _MADE_BY = sa.join(
         artifact_revisions.c.revision == memory_changes.c.revision,
     ),
 )
+_SPANS = sa.select(
+    manifest_spans.c.entry_id,
+    manifest_spans.c.entry_version_id,
+    entry_versions.c.content_hash,
+    manifest_spans.c.state,
+    manifest_spans.c.from_revision,
+    manifest_spans.c.to_revision,
+).join(entry_versions, _VERSION)
 _MADE = sa.select(
     memory_changes, artifact_revisions.c.origin, artifact_revisions.c.created_at
 ).select_from(_MADE_BY)
@@ -128,24 +142,28 @@ def last_made(
 
 def spans_through(conn: sa.Connection, scope_id: str, *, first: int, last: int) -> list[SpanRow]:
     """All spans that some revision of first to last shows, by entry id and start."""
-    query = (
-        sa.select(
-            manifest_spans.c.entry_id,
-            manifest_spans.c.entry_version_id,
-            entry_versions.c.content_hash,
-            manifest_spans.c.state,
-            manifest_spans.c.from_revision,
-            manifest_spans.c.to_revision,
-        )
-        .join(entry_versions, _VERSION)
-        .where(
-            manifest_spans.c.scope_id == scope_id,
-            manifest_spans.c.from_revision <= last,
-            sa.or_(manifest_spans.c.to_revision.is_(None), manifest_spans.c.to_revision > first),
-        )
-        .order_by(manifest_spans.c.entry_id, manifest_spans.c.from_revision)
-    )
+    query = _SPANS.where(
+        manifest_spans.c.scope_id == scope_id,
+        manifest_spans.c.from_revision <= last,
+        sa.or_(manifest_spans.c.to_revision.is_(None), manifest_spans.c.to_revision > first),
+    ).order_by(manifest_spans.c.entry_id, manifest_spans.c.from_revision)
     return [SpanRow(*row) for row in conn.execute(query)]
+
+
+def spans_of(
+    conn: sa.Connection, scope_id: str, entry_ids: Iterable[str]
+) -> dict[str, list[SpanRow]]:
+    """All spans of some entries, by entry id, oldest first; the last is current."""
+    ids = sorted(set(entry_ids))
+    found: dict[str, list[SpanRow]] = {}
+    for start in range(0, len(ids), 500):
+        query = _SPANS.where(
+            manifest_spans.c.scope_id == scope_id,
+            manifest_spans.c.entry_id.in_(ids[start : start + 500]),
+        ).order_by(manifest_spans.c.entry_id, manifest_spans.c.from_revision)
+        for row in conn.execute(query):
+            found.setdefault(row.entry_id, []).append(SpanRow(*row))
+    return found
 
 
 def _made(row: sa.Row) -> Made:  # type: ignore[type-arg]

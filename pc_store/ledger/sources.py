@@ -1,13 +1,14 @@
 """The append-only log of sources, and its head, whose lock gives positions out."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from pc_store.domain import strict_json
-from pc_store.domain.source import NewSource, Source, estimated_tokens
+from pc_store.domain.refs import SourceRef
+from pc_store.domain.source import NewSource, Role, Source, estimated_tokens
 from pc_store.errors import ScopeNotFound, SourceNotFound
 from pc_store.ledger.schema import source_heads, sources
 
@@ -61,6 +62,7 @@ def append(
     after: int,
     now_us: int,
     internal: bool = False,
+    role: Role | None = None,
 ) -> None:
     """Append sources at positions after + 1, after + 2, … and move the head.
 
@@ -81,6 +83,7 @@ def append(
                 "internal": internal,
                 "received_at": now_us,
                 "form": "json" if source.structured else None,
+                "role": role,
             }
             for ordinal, source in enumerate(new, start=1)
         ],
@@ -165,6 +168,42 @@ def get(conn: sa.Connection, scope_id: str, source_type: str, source_id: str) ->
     return _source(row)
 
 
+def some(
+    conn: sa.Connection, scope_id: str, refs: Collection[SourceRef]
+) -> dict[SourceRef, Source]:
+    """Those of the sources that the log holds."""
+    found = {}
+    for fitting in _fitting(refs):
+        for row in conn.execute(sa.select(sources).where(sources.c.scope_id == scope_id, fitting)):
+            found[SourceRef(row.source_type, row.source_id)] = _source(row)
+    return found
+
+
+def eligible(
+    conn: sa.Connection, scope_id: str, refs: Collection[SourceRef]
+) -> dict[SourceRef, bool]:
+    """Those of the sources that the log holds; False for the store's own records."""
+    table = sources
+    found = {}
+    for fitting in _fitting(refs):
+        query = sa.select(table.c.source_type, table.c.source_id, table.c.internal)
+        for row in conn.execute(query.where(table.c.scope_id == scope_id, fitting)):
+            found[SourceRef(row.source_type, row.source_id)] = not row.internal
+    return found
+
+
+def _fitting(refs: Collection[SourceRef]) -> Iterator[sa.ColumnElement[bool]]:
+    by_type: dict[str, list[str]] = {}
+    for ref in sorted(set(refs)):
+        by_type.setdefault(ref.source_type, []).append(ref.source_id)
+    for source_type, ids in by_type.items():
+        for start in range(0, len(ids), 500):
+            yield sa.and_(
+                sources.c.source_type == source_type,
+                sources.c.source_id.in_(ids[start : start + 500]),
+            )
+
+
 def heads_changed_since(
     conn: sa.Connection, moment_us: int, *, limit: int
 ) -> list[tuple[str, int, int]]:
@@ -189,4 +228,5 @@ def _source(row: sa.Row) -> Source:  # type: ignore[type-arg]
         internal=row.internal,
         received_at=row.received_at,
         structured=row.form == "json",
+        role=row.role,
     )

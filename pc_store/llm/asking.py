@@ -1,16 +1,16 @@
 """Asking a proposer about a whole window: as many calls as the budget needs, one answer."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Protocol, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from pc_store import limits
 from pc_store.domain.proposal import (
-    Answer,
+    Answered,
     Evidence,
-    Proposal,
-    Proposer,
+    Proposed,
+    ProposerOf,
     Rejected,
     ShownEntry,
     Usage,
@@ -21,6 +21,8 @@ from pc_store.llm.evidence import MIN_BUDGET_TOKENS, batches, request_text
 
 _HANDLE_TOKENS = 10
 
+P = TypeVar("P", bound=Proposed)
+
 
 @runtime_checkable
 class Prompted(Protocol):
@@ -30,23 +32,33 @@ class Prompted(Protocol):
         """Estimated tokens of that prompt."""
 
 
+@runtime_checkable
+class ReadsWhole(Protocol):
+    """A proposer that reads sources as records, of which a chunk would be none."""
+
+    reads_whole: bool
+
+
 def propose_all(
-    proposer: Proposer,
+    proposer: ProposerOf[P],
     evidence: Sequence[Evidence],
     entries: Sequence[ShownEntry],
     policy: str,
     budget_tokens: int,
-) -> Answer:
+    *,
+    most: int | None = None,
+) -> Answered[P]:
     """Ask about all the evidence, in log order, and merge the answers.
 
-    Proposals that agree in intent, kind, text and entry, as those from the overlap of two
-    chunks do, become one that cites the evidence of all. Of two revisions of one entry the
-    first is kept and the second rejected. `Rejected.ordinal` counts through all the answers.
+    Proposals that want the same, as those from the overlap of two chunks do, become one that
+    cites the evidence of all. Of two revisions of one entry the first is kept and the second
+    rejected. `Rejected.ordinal` counts through all the answers.
 
     Args:
         entries: the most relevant first; they get at most half of the room beside the policy,
             and those that do not fit are not shown.
         budget_tokens: most estimated tokens one call may send, before any re-ask.
+        most: pieces of evidence in one call; None for as many as fit.
 
     Raises:
         ModelMisconfigured: the policy leaves too little of the budget for evidence.
@@ -55,7 +67,7 @@ def propose_all(
         ModelError: a call failed; `usage` is what all of them cost.
     """
     if not evidence:
-        return Answer(())
+        return Answered(())
     overhead = proposer.overhead_tokens(policy) if isinstance(proposer, Prompted) else 0
     room = budget_tokens - overhead
     shown = _fitting(entries, min(room // 2, room - MIN_BUDGET_TOKENS))
@@ -65,9 +77,11 @@ def propose_all(
             f"the prompt takes {overhead} tokens of PC_PROMPT_TOKEN_BUDGET ({budget_tokens}); "
             f"{MIN_BUDGET_TOKENS} must be left for evidence"
         )
-    merged = _Merged()
+    merged: _Merged[P] = _Merged()
     broken: ModelAnsweredBadly | None = None
-    for batch in batches(evidence, budget_tokens=room):
+    whole = isinstance(proposer, ReadsWhole) and proposer.reads_whole
+    calls = [list(evidence)] if whole else batches(evidence, budget_tokens=room, most=most)
+    for batch in calls:
         try:
             answer = proposer.propose(batch, shown, policy=policy)
         except ModelAnsweredBadly as error:
@@ -76,7 +90,7 @@ def propose_all(
                 error.usage = merged.usage
                 raise
             broken = broken or error
-            answer = Answer(error.salvage, rejected=error.rejected)
+            answer = Answered(error.salvage, rejected=error.rejected)
         except ModelError as error:
             error.usage = merged.usage + (error.usage or Usage())
             raise
@@ -89,20 +103,20 @@ def propose_all(
             rejected=tuple(merged.rejected),
             readable=True,
         )
-    return Answer(tuple(merged.proposals.values()), merged.usage, tuple(merged.rejected))
+    return Answered(tuple(merged.proposals.values()), merged.usage, tuple(merged.rejected))
 
 
-class _Merged:
+class _Merged(Generic[P]):
     """Several answers as one."""
 
     def __init__(self) -> None:
         self.usage = Usage()
-        self.proposals: dict[tuple[str, str, str, str | None], Proposal] = {}
+        self.proposals: dict[Hashable, P] = {}
         self.rejected: list[Rejected] = []
         self._revised: set[str] = set()
         self._seen = 0
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: Answered[P]) -> None:
         self.usage += answer.usage
         self.rejected += [replace(one, ordinal=self._seen + one.ordinal) for one in answer.rejected]
         taken = {one.ordinal for one in answer.rejected}
@@ -112,12 +126,12 @@ class _Merged:
             self._add(proposal, self._seen + ordinal)
         self._seen += total
 
-    def _add(self, proposal: Proposal, ordinal: int) -> None:
-        key = (proposal.intent, proposal.kind, proposal.text, proposal.entry_id)
+    def _add(self, proposal: P, ordinal: int) -> None:
+        key = proposal.subject
         known = self.proposals.get(key)
         if known is not None:
             cited = dict.fromkeys(known.evidence_ids + proposal.evidence_ids)
-            self.proposals[key] = replace(known, evidence_ids=tuple(cited)[: limits.EVIDENCE_MAX])
+            self.proposals[key] = known.citing(tuple(cited)[: limits.EVIDENCE_MAX])
         elif proposal.entry_id is not None and proposal.entry_id in self._revised:
             told = "entry_id is revised by an earlier candidate"
             self.rejected.append(Rejected(ordinal, "entry-revised-twice", told))

@@ -9,14 +9,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
 from pc_store.domain import strict_json
 from pc_store.domain.proposal import Usage
 from pc_store.errors import ModelAnsweredBadly, ModelError, ModelMisconfigured, ModelSilent
-from pc_store.llm.replies import Reply, explain, read_leniently, sift
+from pc_store.llm.judging import Reply, explain, sift
+
+R = TypeVar("R", bound=Reply)
 
 REASKS = 1
 """How often an answer that breaks a rule is sent back."""
@@ -35,7 +37,7 @@ class _Called:
     arguments: str
 
 
-class Call:
+class Call(Generic[R]):
     """One call, used once.
 
     Args:
@@ -45,7 +47,7 @@ class Call:
     """
 
     def __init__(
-        self, send: Callable[[dict[str, Any]], Any], model: type[Reply], *, tools: bool
+        self, send: Callable[[dict[str, Any]], Any], model: type[R], *, tools: bool
     ) -> None:
         self.usage = Usage()
         self._request = send
@@ -55,7 +57,7 @@ class Call:
         self._text = ""
         self._sent = 0
 
-    def ask(self, mode: Any, within_s: float, **options: Any) -> Reply | None:
+    def ask(self, mode: Any, within_s: float, **options: Any) -> R | None:
         """The checked reply, or None when `failed` has the reason.
 
         Args:
@@ -72,7 +74,7 @@ class Call:
         # or fails on `{{ … }}` in a log. The ids to check against are part of the model.
         create: Any = instructor.patch(create=self._send, mode=mode)
         with suppress(InstructorError), ending_after(within_s):
-            reply: Reply = create(
+            reply: R = create(
                 response_model=self._model, max_retries=REASKS, strict=False, **options
             )
             return reply
@@ -91,13 +93,13 @@ class Call:
             self._model.model_validate_json(self._text)
         except ValidationError as error:
             told = explain(error)
-        candidates = read_leniently(self._text)
-        kept, rejected = sift(candidates or (), self._model)
+        parts = self._model.parts_in(self._text)
+        kept, rejected = sift(parts or (), self._model)
         return ModelAnsweredBadly(
             f"the model's answer was sent back once and still breaks a rule: {told}",
             salvage=kept,
             rejected=rejected,
-            readable=candidates is not None,
+            readable=parts is not None,
         )
 
     def _send(self, **options: Any) -> Any:

@@ -6,11 +6,15 @@ does an endpoint reached over the network.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pc_store.domain.proposal import Usage
+from pc_store.errors import ModelError
 
 Vectors = NDArray[np.float32]
 
@@ -28,23 +32,48 @@ CACHE_MAX_TEXTS = 4_096
 _NORM_MIN = 1e-6
 
 
+@dataclass(frozen=True)
+class Embedded:
+    """What became of each of some texts, by place; a text in neither mapping was not tried.
+
+    Attributes:
+        made: float32[dims], unit length.
+        failed: why a text has no vector, when that lies in the text.
+        stopped: the endpoint's failure that ended the work; None when every text was tried.
+    """
+
+    made: Mapping[int, Vectors]
+    failed: Mapping[int, ModelError]
+    stopped: ModelError | None = None
+    usage: Usage = field(default_factory=Usage)
+
+
 class Embedder(Protocol):
     """Turns texts into unit vectors of one space."""
 
     @property
     def profile(self) -> str:
-        """Names the space; vectors of different profiles are never compared."""
+        """Names the space, as provider:model:dims:normalisation.
+
+        Vectors of different profiles are never compared.
+
+        Raises:
+            ModelError: it depends on the model's dimensions, and the model cannot be asked.
+        """
 
     @property
     def dims(self) -> int:
-        """Length of every vector."""
+        """Length of every vector. Raises ModelError as `profile` does."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), dims), each row of unit length, in the order of `texts`.
 
         Raises:
-            ModelError: the embedder cannot answer.
+            ModelError: the embedder cannot answer, or one of the texts has no vector.
         """
+
+    def attempt(self, texts: Sequence[str]) -> Embedded:
+        """Embed as many of the texts as can be; one that has no vector costs no other its own."""
 
 
 _encoder: Any = None
@@ -105,6 +134,10 @@ class PackagedEncoder:
             while len(self._known) > CACHE_MAX_TEXTS:
                 self._known.popitem(last=False)
         return vectors
+
+    def attempt(self, texts: Sequence[str]) -> Embedded:
+        """As `embed`; every text has a vector, and none is a request."""
+        return Embedded(dict(enumerate(self.embed(texts))), {})
 
 
 def _readable(text: str) -> str:

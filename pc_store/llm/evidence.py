@@ -41,7 +41,14 @@ def request_text(evidence: Sequence[Evidence], entries: Sequence[ShownEntry]) ->
     )
 
 
-def batches(evidence: Sequence[Evidence], *, budget_tokens: int) -> list[list[Evidence]]:
+def records_text(evidence: Sequence[Evidence]) -> str:
+    """As `request_text`, for calls that show no entries."""
+    return strict_json.dumps({"evidence": [_shown(one) for one in evidence]})
+
+
+def batches(
+    evidence: Sequence[Evidence], *, budget_tokens: int, most: int | None = None
+) -> list[list[Evidence]]:
     """Pack evidence into calls, in log order, each within the budget when no entry is shown.
 
     What counts is the request's text and, for each piece, its id in the schema of the reply.
@@ -53,6 +60,7 @@ def batches(evidence: Sequence[Evidence], *, budget_tokens: int) -> list[list[Ev
 
     Args:
         budget_tokens: at least `MIN_BUDGET_TOKENS`.
+        most: pieces in one call; None for as many as fit.
 
     Raises:
         InvalidInput: the budget is smaller than that.
@@ -66,7 +74,7 @@ def batches(evidence: Sequence[Evidence], *, budget_tokens: int) -> list[list[Ev
     for one in evidence:
         for piece in _pieces(one, room):
             size = _size(piece)
-            if not packed or size > left:
+            if not packed or size > left or len(packed[-1]) == most:
                 packed.append([])
                 left = room
             packed[-1].append(piece)

@@ -16,21 +16,23 @@ from pc_store.errors import (
     ModelSilent,
     ModelUnavailable,
 )
+from pc_store.llm.endpoint import Settings
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _SETTING_OF = {
-    "model": "PC_LLM_MODEL",
-    "response_format": "PC_LLM_MODE",
-    "tools": "PC_LLM_MODE",
-    "tool_choice": "PC_LLM_MODE",
-    "max_tokens": "PC_LLM_MAX_TOKENS",
-    "max_completion_tokens": "PC_LLM_MAX_TOKENS",
+    "model": "MODEL",
+    "response_format": "MODE",
+    "tools": "MODE",
+    "tool_choice": "MODE",
+    "max_tokens": "MAX_TOKENS",
+    "max_completion_tokens": "MAX_TOKENS",
+    "dimensions": "DIMS",
 }
 """Parameters an endpoint may refuse whatever the input, and the setting to change."""
 _UNKNOWN_MODEL = {"model_not_found", "invalid_model", "unknown_model", "model_not_available"}
 
 
-def classify(error: openai.APIError) -> ModelError:
+def classify(error: openai.APIError, settings: Settings = "PC_LLM") -> ModelError:
     """The store's error for one of the openai client's.
 
     Rate limits and connections say nothing of the input. A timeout or a server's fault may be
@@ -38,14 +40,14 @@ def classify(error: openai.APIError) -> ModelError:
     person. 400, 413 and 422 are about the input: too long, or against a content policy.
     """
     if isinstance(error, openai.APIStatusError):
-        return _of_status(error)
+        return _of_status(error, settings)
     causes = list(_causes(error))
     if isinstance(error, openai.APITimeoutError):
         if any(isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout) for cause in causes):
             return ModelUnavailable("the model endpoint cannot be reached in time")
         return ModelSilent("the model did not answer in time")
     if any(isinstance(cause, httpx2.UnsupportedProtocol | httpx2.InvalidURL) for cause in causes):
-        return ModelMisconfigured("PC_LLM_BASE_URL is no http or https address")
+        return ModelMisconfigured(f"{settings}_BASE_URL is no http or https address")
     if isinstance(error, openai.APIConnectionError):
         kind = type(causes[0]).__name__ if causes else "no answer"
         return ModelUnavailable(f"the model endpoint cannot be reached ({kind})")
@@ -56,13 +58,13 @@ _NOT_NOW = frozenset({409, 429, 503, 529})
 """Rate limits and "try later": they say nothing of the input."""
 
 
-def _of_status(error: openai.APIStatusError) -> ModelError:
+def _of_status(error: openai.APIStatusError, settings: Settings) -> ModelError:
     status = error.status_code
     code = _safe(error.code)
     told = f"the model endpoint answered HTTP {status}" + (f" ({code})" if code else "")
     setting = _SETTING_OF.get(error.param or "")
     if code in _UNKNOWN_MODEL:
-        setting = "PC_LLM_MODEL"
+        setting = "MODEL"
     if status in _NOT_NOW:
         return ModelUnavailable(told, status=status)
     if status == 408 or status >= 500:
@@ -73,9 +75,9 @@ def _of_status(error: openai.APIStatusError) -> ModelError:
             status=status,
         )
     if setting is None:
-        by_status = {401: "PC_LLM_API_KEY", 403: "PC_LLM_API_KEY"}
-        setting = by_status.get(status, "PC_LLM_BASE_URL and PC_LLM_MODEL")
-    return ModelMisconfigured(f"{told}: check {setting}", status=status)
+        by_status = {401: "API_KEY", 403: "API_KEY"}
+        setting = by_status.get(status, f"BASE_URL and {settings}_MODEL")
+    return ModelMisconfigured(f"{told}: check {settings}_{setting}", status=status)
 
 
 def _safe(code: object) -> str:

@@ -14,10 +14,10 @@ from typing import Any
 from pc_store.domain import text as texts
 from pc_store.errors import NotFound
 
-KEYS = ("memory.extract",)
+KEYS = ("memory.extract", "experience.incubate", "experience.generate")
 """The prompts that exist and that a scope may replace."""
 
-_REPLY = "memory.reply"
+MEMORY_REPLY = "memory.reply"
 _FENCED = re.compile(r"^```json\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
 
 
@@ -41,16 +41,17 @@ def packaged(key: str) -> Policy:
     return _read(key)
 
 
-def reply_format() -> Policy:
+def reply_format(key: str = MEMORY_REPLY) -> Policy:
     """How a reply has to look, with examples; sent after every policy, packaged or not."""
-    return _read(_REPLY)
+    return _read(key)
 
 
 def examples(prompt: str) -> frozenset[str]:
-    """The entry texts of the example replies in a prompt, folded as `folded` does.
+    """The texts of the example replies in a prompt, folded as `folded` does.
 
     Small models copy an example instead of reading the evidence; what is in this set is such
-    a copy. Examples are recognised by their form: a JSON block that holds `candidates`.
+    a copy. Examples are recognised by their form: a JSON block that holds `candidates`, or one
+    `proposal`.
     """
     found: set[str] = set()
     for block in _FENCED.findall(prompt):
@@ -68,11 +69,17 @@ def _candidate_texts(block: str) -> list[str]:
         reply: Any = json.loads(block)
     except ValueError:
         return []  # a scope's own prompt may hold any block
-    candidates = reply.get("candidates") if isinstance(reply, dict) else None
-    if not isinstance(candidates, list):
+    if not isinstance(reply, dict):
         return []
-    kept = [one.get("text") for one in candidates if isinstance(one, dict)]
-    return [folded(text) for text in kept if isinstance(text, str) and text.strip()]
+    parts = reply.get("candidates", [reply] if "proposal" in reply else None)
+    if not isinstance(parts, list):
+        return []
+    found: list[Any] = []
+    for part in parts:
+        if isinstance(part, dict):
+            content = part.get("proposal")
+            found += content.values() if isinstance(content, dict) else [part.get("text")]
+    return [folded(text) for text in found if isinstance(text, str) and text.strip()]
 
 
 @cache

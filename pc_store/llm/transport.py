@@ -5,6 +5,7 @@ Imports `openai`, which takes a second; import this module only to make a call.
 
 import logging
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -122,6 +123,31 @@ def _wait_before_retry(response: httpx2.Response) -> float:
     except (KeyError, ValueError):
         retries = response.request.headers.get("x-stainless-retry-count", "0")
         return min(_BACKOFF_BASE_S * 2.0 ** min(int(retries), 10), _BACKOFF_CAP_S)
+
+
+def connect(base_url: str, api_key: str | None, *, timeout_s: float, retries: int) -> openai.OpenAI:
+    """A client of an endpoint; closing it, or letting go of it, closes its connections.
+
+    Args:
+        base_url: may hold a login, which is sent as one and is part of no log line.
+        timeout_s: for one whole response.
+        retries: of a request, after a transport error, 429 or 5xx.
+    """
+    silence_text_in_logs()
+    url = httpx2.URL(base_url)
+    # A password in the address would be part of every request that httpx2 logs.
+    login = (url.username, url.password) if url.userinfo else None
+    timeout = httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
+    http = BoundedClient(timeout=timeout, auth=login)
+    client = openai.OpenAI(
+        base_url=url.copy_with(userinfo=b""),
+        api_key=api_key or "none",
+        timeout=timeout,
+        max_retries=retries,
+        http_client=http,
+    )
+    weakref.finalize(client, http.close)
+    return client
 
 
 def silence_text_in_logs() -> None:

@@ -13,19 +13,21 @@ from numpy.typing import NDArray
 
 from pc_store.search.tokens import Unit
 
-K1 = 1.2
-B = 0.75
-"""Robertson & Zaragoza, The Probabilistic Relevance Framework (2009), 3.3: usual values."""
+K1 = 0.9
+B = 0.6
+"""Lower than for long documents: entries are a few sentences, so that a word said twice and a
+text twice as long say little. docs/decisions/0010 has what was measured."""
 
-WEAK_WEIGHT = 0.25
-"""A weak term's share: even several single characters should not outrank one shared pair."""
+WEAK_WEIGHT = 0.5
+LIGHT_WEIGHT = 0.25
+"""Shares of a weak term, and of a light one; see `tokens.Unit`."""
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Where a term occurs: document numbers, each once, and how often in each."""
+    """Where a term occurs: document numbers, in order, and how often in each."""
 
     docs: Integers
     counts: Integers
@@ -37,7 +39,7 @@ class Ranking:
 
     Attributes:
         scores: float64[documents]; 0 where the document is no hit, above 0 where it is one.
-        counted: by term, the documents in which it counted.
+        counted: by term, strong ones first, the documents that have it, hits or not.
     """
 
     scores: NDArray[np.float64]
@@ -57,8 +59,23 @@ class Ranking:
         return [int(doc) for doc in docs]
 
     def matched(self, doc: int) -> tuple[str, ...]:
-        """The terms that made a document a hit, strong ones first, in the order of the query."""
-        return tuple(term for term, docs in self.counted.items() if (docs == doc).any())
+        """The terms a hit has, strong ones first, each in the order of the query.
+
+        A character that is part of a longer term of the hit says nothing more and is left out.
+        """
+        terms = [term for term, docs in self.counted.items() if _holds(docs, doc)]
+        longer = [term for term in terms if len(term) > 1]
+        return tuple(
+            term
+            for term in terms
+            if len(term) > 1 or term.isascii() or not any(term in other for other in longer)
+        )
+
+
+def _holds(docs: Integers, doc: int) -> bool:
+    """Whether a document is among some, which are in order."""
+    place = int(docs.searchsorted(doc))
+    return place < len(docs) and int(docs[place]) == doc
 
 
 def postings_of(
@@ -97,6 +114,10 @@ def rank(
 ) -> Ranking:
     """Score every document: BM25, each distinct term once.
 
+    A document is a hit when it has a strong term, or enough weak terms of one unit. A hit's score
+    is the sum over all terms it has, so units that are added to a query never remove a hit and
+    never lower a score.
+
     idf = ln(1 + (N - df + 0.5) / (df + 0.5)), positive for every df; N, df and the average
     length are those of the documents that are not gone.
 
@@ -109,58 +130,62 @@ def rank(
     documents = int(np.count_nonzero(alive))
     total = int(lengths[alive].sum())
     scores = np.zeros(len(lengths), dtype=np.float64)
-    counted: dict[str, Integers] = {}
     if not total:
-        return Ranking(scores, counted)
+        return Ranking(scores, {})
+    weights = _weights(units)
+    found = {term: postings[term] for term in weights if term in postings}
     if len(gone):
-        postings = {term: _living(found, alive) for term, found in postings.items()}
+        found = {term: _living(there, alive) for term, there in found.items()}
+    found = {term: there for term, there in found.items() if len(there.docs)}
     damping = K1 * (1 - B + B * lengths / (total / documents))
-
-    def add(term: str, weight: float, only: NDArray[np.bool_] | None = None) -> None:
-        found = postings.get(term)
-        if found is None or not len(found.docs):
-            return
-        df = len(found.docs)
+    for term, there in found.items():
+        df = len(there.docs)
         idf = math.log(1 + (documents - df + 0.5) / (df + 0.5))
-        if only is not None:
-            keep = only[found.docs]
-            found = Postings(found.docs[keep], found.counts[keep])
-        counts = found.counts
-        gain = weight * idf * (K1 + 1) * counts / (counts + damping[found.docs])
-        scores[found.docs] += gain
-        counted[term] = found.docs
+        counts = there.counts
+        gain = counts / (counts + damping[there.docs])
+        scores[there.docs] += weights[term] * idf * (K1 + 1) * gain
+    scores[~_hits(units, found, len(lengths))] = 0
+    return Ranking(scores, {term: there.docs for term, there in found.items()})
 
-    strong = dict.fromkeys(term for unit in units for term in unit.strong)
-    for term in strong:
-        add(term, 1.0)
-    for term, only in _weak(units, postings, len(lengths)).items():
-        if term not in strong:
-            add(term, WEAK_WEIGHT, only)
-    return Ranking(scores, counted)
+
+def _weights(units: Sequence[Unit]) -> dict[str, float]:
+    """Each distinct term's weight, the most any unit gives it; strong terms first."""
+    weights: dict[str, float] = {}
+    for unit in units:
+        for term in unit.strong:
+            weight = LIGHT_WEIGHT if term in unit.light else 1.0
+            weights[term] = max(weight, weights.get(term, 0.0))
+    for unit in units:
+        for term in unit.weak:
+            weight = LIGHT_WEIGHT if term in unit.light else WEAK_WEIGHT
+            weights[term] = max(weight, weights.get(term, 0.0))
+    return weights
+
+
+def _hits(
+    units: Sequence[Unit], found: Mapping[str, Postings], documents: int
+) -> NDArray[np.bool_]:
+    """The documents that have a strong term, or enough weak terms of one unit."""
+    hits = np.zeros(documents, dtype=bool)
+    having: dict[str, NDArray[np.bool_]] = {}
+    for unit in units:
+        for term in unit.strong:
+            if term in found:
+                hits[found[term].docs] = True
+        weak = [term for term in dict.fromkeys(unit.weak) if term in found]
+        if not weak or len(weak) < unit.need:
+            continue
+        for term in weak:
+            if term not in having:
+                having[term] = np.zeros(documents, dtype=bool)
+                having[term][found[term].docs] = True
+        if unit.need == len(weak) == 2:
+            hits |= having[weak[0]] & having[weak[1]]
+        else:
+            hits |= sum(having[term].astype(np.int64) for term in weak) >= unit.need
+    return hits
 
 
 def _living(found: Postings, alive: NDArray[np.bool_]) -> Postings:
     keep = alive[found.docs]
     return found if keep.all() else Postings(found.docs[keep], found.counts[keep])
-
-
-def _weak(
-    units: Sequence[Unit], postings: Mapping[str, Postings], documents: int
-) -> dict[str, NDArray[np.bool_]]:
-    """The documents for which each weak term counts; see `tokens.Unit`."""
-    counts: dict[str, NDArray[np.bool_]] = {}
-    for unit in units:
-        terms = [term for term in dict.fromkeys(unit.weak) if term in postings]
-        if not terms or len(terms) < unit.need:
-            continue
-        had = np.zeros(documents, dtype=np.int64)
-        for term in terms:
-            had[postings[term].docs] += 1
-        enough = had >= unit.need
-        for term in unit.strong:
-            if term in postings:
-                enough[postings[term].docs] = False
-        if enough.any():
-            for term in terms:
-                counts[term] = counts[term] | enough if term in counts else enough
-    return counts

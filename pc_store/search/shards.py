@@ -1,334 +1,334 @@
-"""Shards: immutable DuckDB files that each hold one scope's words at one memory revision.
+"""Shards: immutable DuckDB files that each hold what is searched of many scopes.
 
-A shard is built under a temporary name with DuckDB's FTS extension, checkpointed, closed, synced
-and renamed into place, and never written again:
+    <index dir>/s07/000042.duckdb     generation 42 of shard 7
+    <index dir>/s07/CURRENT           the name of the generation in use
 
-    <index dir>/words/<SHA-256 of the scope id>/<revision>-<nonce>.duckdb
-
-The newest file is the one in use; its name is new every time, so builders of any number of
-processes never write to one file. Whatever is wrong with a file (gone, torn, another version,
-another ledger's) means there is no shard: the ledger's rows answer alone, later, and alike.
+`building.py` makes them, this module reads them. A scope's documents of one family (entries or
+experiences) are a *part* of its shard: they were current at the part's revision, are numbered
+from 0 in order of their ids, and have statistics of their own. Whatever is wrong with a file
+(gone, torn, of another version or division) means that there is no shard: the ledger answers
+alone, later, and alike. A reader never changes or removes a file, since another process may be
+of another version.
 """
 
-import contextlib
 import hashlib
-import importlib.util
-import json
 import logging
 import os
-import re
-import secrets
-import shutil
-import tempfile
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from weakref import WeakValueDictionary
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
-from pc_store.ledger.terms import TermsRow
+from pc_store.search import serving
+from pc_store.search.kept import Kept
 from pc_store.search.ranking import Integers, Postings
-from pc_store.search.tokens import TOKENISER, tokens
+from pc_store.search.tokens import TOKENISER
 
 Torn = duckdb.Error
 """What reading a shard raises when its file turns out to be torn."""
 
-FORMAT = "1"
-OPEN_FILES_MAX = 16
-_ABANDONED_S = 3_600.0
+FORMAT = "2"
+POINTER = "CURRENT"
+OPEN_FILES_MAX = 64
+CACHE_BYTES = 256 * 1024 * 1024
 
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
-_SERVING = {**_SETTINGS, "threads": 1, "memory_limit": "256MB"}
-
-_CREATE = """
-    CREATE TABLE entries (doc INTEGER, entry_id VARCHAR, entry_version_id VARCHAR, terms VARCHAR)
+_READ_FACTS = "SELECT format, tokeniser, shard, shards, profile, dims FROM {db}.facts"
+_READ_COVERED = """
+    SELECT number, scope_id, family, revision, anchor, purges, docs, vectors, hnsw
+    FROM {db}.parts
 """
-_FILL = """
-    INSERT INTO entries
-    SELECT * FROM read_json($rows, format = 'newline_delimited', columns = {
-        doc: 'INTEGER', entry_id: 'VARCHAR', entry_version_id: 'VARCHAR', terms: 'VARCHAR'
-    })
-    ORDER BY doc
-"""
-_INDEX = r"""
-    PRAGMA create_fts_index('entries', 'doc', 'terms', stemmer = 'none', stopwords = 'none',
-                            ignore = '\s+', strip_accents = 0, lower = 0)
-"""
-# The extension keeps one row per occurrence, in document order. Counted and sorted by term they
-# are read in a third of the time: 2 ms instead of 6.5 for a query over 10,000 entries.
-_POSTINGS = """
-    CREATE TABLE postings AS
-    SELECT termid::INTEGER AS term, name AS doc, count(*)::INTEGER AS occurrences
-    FROM fts_main_entries.terms JOIN fts_main_entries.docs USING (docid)
-    GROUP BY ALL ORDER BY ALL
-"""
-_FACTS = """
-    CREATE TABLE facts AS
-    SELECT $format AS format, $tokeniser AS tokeniser, $scope_id AS scope_id,
-           $revision::BIGINT AS revision, $anchor AS anchor
-"""
-_READ_FACTS = "SELECT format, tokeniser, scope_id, revision, anchor FROM facts"
-_READ_LENGTHS = """
-    SELECT coalesce(len, 0)::BIGINT AS length
-    FROM entries LEFT JOIN fts_main_entries.docs ON name = doc ORDER BY doc
-"""
-# A list of Python strings costs 70 us an element to bind, one string next to nothing. No term
-# holds a blank.
-_READ_TERMS = """
-    SELECT term, termid FROM fts_main_entries.dict
-    WHERE term IN (SELECT unnest(string_split($terms, ' ')))
-"""
-_READ_POSTINGS = """
-    SELECT postings.term, doc, occurrences
-    FROM unnest(string_split($terms, ' ')::INTEGER[]) AS wanted (term)
-    JOIN postings ON postings.term = wanted.term
-"""
-_READ_IDS = """
-    SELECT doc, entry_id, entry_version_id FROM entries
-    WHERE doc IN (SELECT unnest(string_split($docs, ' ')::INTEGER[]))
-"""
-_READ_DOCS = """
-    SELECT doc FROM entries
-    WHERE entry_version_id IN (SELECT unnest(from_json($versions, '["VARCHAR"]')))
-"""
-
-_FILE = re.compile(r"(\d{12})-[0-9a-f]{16}\.duckdb")
+_READ_PART = _READ_COVERED + " WHERE scope_id = $scope_id AND family = $family"
+_READ_DOCS = "SELECT refs, versions, lengths FROM {db}.parts WHERE number = $part"
+_READ_DIGESTS = "SELECT digests FROM {db}.parts WHERE number = $part"
+# Written out, because a statement with parameters costs 0.3 ms more; no term holds a blank. A few
+# terms are compared in the scan, which spares planning a join; from some forty on the join wins:
+# 6 ms instead of 35 for 1,000 terms in 10,000 entries.
+_READ_POSTINGS = "SELECT term, docs, counts FROM {{db}}.postings WHERE part = {part} AND "
+_FEW = "list_contains(string_split('{terms}', ' '), term)"
+_MANY = "term IN (SELECT unnest(string_split('{terms}', ' ')))"
+_FEW_TERMS = 40
+_QUOTED = str.maketrans({"'": "''", "{": "{{", "}": "}}"})
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Covered:
+    """What a part holds: a scope's documents of one family as they were at a revision.
+
+    Attributes:
+        revision: of the memory; 0 for experiences, which have none in common.
+        anchor: of that revision, see `ledger.terms.ScopeState`.
+        purges: erasures of the memory's entries up to then.
+        vectors: documents that have a vector.
+        hnsw: whether the vectors have an index.
+    """
+
+    number: int
+    scope_id: str
+    family: str
+    revision: int
+    anchor: str
+    purges: int
+    docs: int
+    vectors: int
+    hnsw: bool
+
+
+@dataclass(frozen=True)
+class Docs:
+    """A part's documents by number, in order of their refs.
+
+    Attributes:
+        refs, versions: UTF-8 bytes, as arrays of one width.
+        lengths: tokens of each.
+    """
+
+    refs: NDArray[np.bytes_]
+    versions: NDArray[np.bytes_]
+    lengths: Integers
+
+    def find(self, ids: Iterable[tuple[str, str]]) -> Integers:
+        """The numbers of those (ref, version) that are here."""
+        wanted = sorted(ids)
+        if not wanted or not len(self.refs):
+            return np.zeros(0, dtype=np.int64)
+        refs = np.array([ref.encode() for ref, _ in wanted])
+        versions = np.array([version.encode() for _, version in wanted])
+        places = np.minimum(np.searchsorted(self.refs, refs), len(self.refs) - 1)
+        same = (self.refs[places] == refs) & (self.versions[places] == versions)
+        found: Integers = places[same].astype(np.int64)
+        return found
+
+    def id_of(self, doc: int) -> tuple[str, str]:
+        """(ref, version) of a document."""
+        return bytes(self.refs[doc]).decode(), bytes(self.versions[doc]).decode()
 
 
 class Shard:
     """One open index file. Safe to share between threads, not across a fork."""
 
-    def __init__(self, path: Path, scope_id: str) -> None:
+    def __init__(self, path: Path) -> None:
         """Open read-only.
 
         Raises:
             duckdb.Error: the file cannot be read.
-            ValueError: it is of another version, or another scope's.
+            ValueError: it is of another version.
         """
         self.path = path
-        self._connection = duckdb.connect(str(path), read_only=True, config=_SERVING)
-        [(form, tokeniser, scope, revision, anchor)] = self._rows(_READ_FACTS)
-        if (form, tokeniser, scope) != (FORMAT, TOKENISER, scope_id):
-            raise ValueError(f"format {form}, tokeniser {tokeniser}, another scope or version")
-        self.revision = int(revision)
-        self.anchor = str(anchor)
-        found = self._connection.cursor().execute(_READ_LENGTHS).fetchnumpy()
-        self.lengths: Integers = np.asarray(found["length"], dtype=np.int64)
+        self.generation = int(path.stem)
+        self.file = serving.Attached(path)
+        [(form, tokeniser, shard, shards, profile, dims)] = self.file.rows(_READ_FACTS, {})
+        if (form, tokeniser) != (FORMAT, TOKENISER):
+            raise ValueError(f"format {form}, tokeniser {tokeniser}")
+        self.shard, self.shards = int(shard), int(shards)
+        self.profile: str | None = profile
+        self.dims = int(dims)
+
+    @property
+    def covered(self) -> Mapping[tuple[str, str], Covered]:
+        """What the file holds, by (scope, family). Raises `Torn`."""
+        found = [Covered(*row) for row in self.file.rows(_READ_COVERED, {})]
+        return {(one.scope_id, one.family): one for one in found}
+
+    def part(self, scope_id: str, family: str) -> "Part | None":
+        """A scope's documents of one family, None if the file has none. Raises `Torn`."""
+
+        def read() -> Covered | None:
+            rows = self.file.rows(_READ_PART, {"scope_id": scope_id, "family": family})
+            return Covered(*rows[0]) if rows else None
+
+        covered = kept.get((self.path, scope_id, family), read, lambda _: 500)
+        return Part(self, covered) if covered is not None else None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A scope's documents of one family in an open shard."""
+
+    shard: Shard
+    covered: Covered
+
+    @property
+    def docs(self) -> Docs:
+        """The documents; kept in memory from the first use on. Raises `Torn`."""
+        return kept.get(self.key("docs"), self._read_docs, _docs_bytes)
+
+    def key(self, what: str) -> tuple[Path, int, str]:
+        """The name under which something of this part is kept in memory."""
+        return self.shard.path, self.covered.number, what
 
     def postings(self, terms: Iterable[str]) -> dict[str, Postings]:
-        """Where the terms occur; terms that do not occur are left out."""
-        known = {number: term for term, number in self._rows(_READ_TERMS, terms=" ".join(terms))}
-        if not known:
-            return {}
-        numbers = " ".join(map(str, known))
-        found = self._connection.cursor().execute(_READ_POSTINGS, {"terms": numbers}).fetchnumpy()
-        of, docs, counts = (np.asarray(found[name]) for name in ("term", "doc", "occurrences"))
-        # sorted here, where it costs 0.1 ms, and not by DuckDB, where it costs 3
-        order = np.argsort(of, kind="stable")
-        of, docs, counts = of[order], docs[order].astype(np.int64), counts[order].astype(np.int64)
-        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        """Where the terms occur; terms that do not occur are left out. Raises `Torn`."""
+        wanted = list(terms)
+        quoted = " ".join(wanted).translate(_QUOTED)
+        statement = _READ_POSTINGS + (_FEW if len(wanted) <= _FEW_TERMS else _MANY)
+        asked = statement.format(part=self.covered.number, terms=quoted)
+        found = self.shard.file.columns(asked)
+        columns = (np.asarray(found[name]) for name in ("term", "docs", "counts"))
         return {
-            known[int(of[start])]: Postings(docs[start:end], counts[start:end])
-            for start, end in zip(starts, [*starts[1:], len(of)], strict=True)
+            term: Postings(docs.astype(np.int64), counts.astype(np.int64))
+            for term, docs, counts in zip(*columns, strict=True)
         }
 
-    def documents(self, version_ids: Iterable[str]) -> Integers:
-        """The document numbers of those versions that are in the file."""
-        ids = list(version_ids)
-        rows = self._rows(_READ_DOCS, versions=json.dumps(ids)) if ids else []
-        return np.array([doc for (doc,) in rows], dtype=np.int64)
+    def digests(self, docs: Iterable[int] | None = None) -> list[str]:
+        """The SHA-256, in lower hex, of all or some documents' texts. Raises `Torn`."""
 
-    def ids(self, docs: Iterable[int]) -> dict[int, tuple[str, str]]:
-        """(entry id, entry version id) by document number."""
-        rows = self._rows(_READ_IDS, docs=" ".join(map(str, docs)))
-        return {doc: (entry_id, version_id) for doc, entry_id, version_id in rows}
+        def read() -> bytes:
+            [(digests,)] = self.shard.file.rows(_READ_DIGESTS, {"part": self.covered.number})
+            return bytes(digests)
 
-    def _rows(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
-        return self._connection.cursor().execute(statement, values).fetchall()
+        whole = kept.get(self.key("digests"), read, len)
+        docs = range(self.covered.docs) if docs is None else docs
+        return [whole[32 * doc : 32 * doc + 32].hex() for doc in docs]
 
+    def _read_docs(self) -> Docs:
+        found = self.shard.file.columns(_READ_DOCS, {"part": self.covered.number})
+        lengths = np.asarray(found["lengths"][0], dtype=np.int64)
+        return Docs(_names(found["refs"][0]), _names(found["versions"][0]), lengths)
+
+
+kept = Kept(CACHE_BYTES)
+"""Parts of index files, as far as the process keeps them in memory."""
 
 _opened: OrderedDict[Path, Shard] = OrderedDict()
-_opened_by = os.getpid()
+_alive: WeakValueDictionary[Path, Shard] = WeakValueDictionary()
+_refused: dict[Path, tuple[int, int]] = {}
 _lock = threading.Lock()
-_building: set[Path] = set()
+_IN_USE = "file handle conflict"
+"""DuckDB opens a file once a process: an instance that was given up still has it."""
 
 
-def row_terms(row: TermsRow) -> list[str]:
-    """An entry's tokens as stored with it, or made again if another tokeniser stored them."""
-    return row.terms.split() if row.text is None else tokens(row.text)
+def shard_of(scope_id: str, shards: int) -> int:
+    """The shard of a scope, 0 to `shards` - 1: the same on every machine, for ever."""
+    first = hashlib.sha256(scope_id.encode()).digest()[:8]
+    return int.from_bytes(first, "big") % shards
 
 
-def open_newest(index_dir: Path, scope_id: str) -> Shard | None:
-    """The scope's newest readable index file, kept open for the next call; None without one."""
-    folder = _folder(index_dir, scope_id)
+def folder_of(index_dir: Path, shard: int) -> Path:
+    """The folder of a shard's files."""
+    return index_dir / f"s{shard:02d}"
+
+
+def current_path(index_dir: Path, shard: int) -> Path | None:
+    """The generation in use, whatever is in it; None before the first."""
+    folder = folder_of(index_dir, shard)
+    try:
+        name = (folder / POINTER).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    stem, dot, ending = name.partition(".")
+    sound = stem.isdecimal() and dot and ending == "duckdb"
+    return folder / name if sound else None
+
+
+def open_current(index_dir: Path, shard: int, shards: int) -> Shard | None:
+    """A shard's generation in use, kept open for the next call; None if there is no sound one.
+
+    Args:
+        shards: how many there are; a file of another division is not used.
+    """
     for _ in range(3):
-        vanished = False
-        paths = _files(folder)
-        shard = _kept_open(folder, paths[-1]) if paths else None
-        if shard is not None:
-            return shard
-        for path in reversed(paths):
-            try:
-                shard = Shard(path, scope_id)
-            except (duckdb.Error, ValueError) as error:
-                if path.exists():
-                    discard(path, error)
-                else:
-                    vanished = True  # replaced since it was listed
-                continue
-            with _lock:
-                _opened[folder] = shard
-                while len(_opened) > OPEN_FILES_MAX:
-                    _opened.popitem(last=False)  # closed when its last reader lets go of it
-            return shard
-        if not vanished:
+        path = current_path(index_dir, shard)
+        if path is None:
+            return None
+        with _lock:
+            _let_go_of_others(path)
+            found = _opened.get(path)
+            if found is not None:
+                _opened.move_to_end(path)
+                return found if (found.shard, found.shards) == (shard, shards) else None
+            found = _opening(path)
+            if found is not None:
+                return found if (found.shard, found.shards) == (shard, shards) else None
+        if path == current_path(index_dir, shard):
             return None
     return None
 
 
-def _kept_open(folder: Path, newest: Path) -> Shard | None:
-    global _opened_by
+def refuse(path: Path, why: object) -> None:
+    """Do not use a file again in this process, unless it changes: it turned out to be torn."""
     with _lock:
-        if _opened_by != os.getpid():  # a forked child must not touch its parent's files
-            _opened.clear()
-            _opened_by = os.getpid()
-        shard = _opened.get(folder)
-        if shard is None or shard.path != newest:
+        _refuse(path, why)
+    if isinstance(why, duckdb.FatalException | duckdb.InternalException):
+        close_all()
+
+
+def close_all() -> None:
+    """Close every file; what is asked next opens it again."""
+    with _lock:
+        _give_up()
+    kept.clear()
+
+
+def _opening(path: Path) -> Shard | None:
+    """Open a file and remember it; None if it cannot be used. The caller holds the lock."""
+    try:
+        if _refused.get(path) == _identity(path):
             return None
-        _opened.move_to_end(folder)
-        return shard
-
-
-def discard(path: Path, why: object) -> None:
-    """Take away a file that does not answer for this ledger: torn, or of another one."""
-    _log.warning("search index file %s is not usable and is removed: %s", path, why)
-    with _lock:
-        for folder in [folder for folder, file in _opened.items() if file.path == path]:
-            del _opened[folder]
-    with contextlib.suppress(OSError):
-        path.unlink()
-
-
-def forget(index_dir: Path, scope_id: str) -> None:
-    """Take a scope's index files away, because they hold words that must be gone.
-
-    One that is being built meanwhile is refused by its anchor when it is next asked.
-    """
-    folder = _folder(index_dir, scope_id)
-    with _lock:
-        _opened.pop(folder, None)
-    for path in _files(folder):
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def build(
-    index_dir: Path, scope_id: str, *, revision: int, anchor: str, rows: Sequence[TermsRow]
-) -> bool:
-    """Publish an index file and remove those it replaces.
-
-    Args:
-        anchor: what tells this ledger's revision from another ledger's of the same number.
-        rows: the active entries of that revision.
-
-    Returns:
-        Whether there is a new file. There is none when this process is already building one
-        for the scope, or when it failed, which is logged: search answers without.
-    """
-    folder = _folder(index_dir, scope_id)
-    with _lock:
-        if folder in _building:
-            return False
-        _building.add(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as workshop:
-            made = Path(workshop) / "words.duckdb"
-            listed = Path(workshop) / "rows.json"
-            ordered = sorted(rows, key=lambda row: row.entry_id)
-            with listed.open("w", encoding="ascii") as stream:
-                stream.writelines(_lines(ordered))
-            _write(made, listed, scope_id, revision, anchor)
-            _sync(made)
-            made.rename(folder / f"{revision:012d}-{secrets.token_hex(8)}.duckdb")
-        _sync(folder)
-        _tidy(folder)
-    except (duckdb.Error, OSError) as error:
-        _log.warning("the search index of scope %r could not be built: %s", scope_id, error)
-        return False
-    finally:
-        with _lock:
-            _building.discard(folder)
-    return True
-
-
-def _write(path: Path, listed: Path, scope_id: str, revision: int, anchor: str) -> None:
-    with contextlib.closing(duckdb.connect(str(path), config=_SETTINGS)) as connection:
-        extension = str(_extension("fts")).replace("'", "''")
-        connection.execute(f"LOAD '{extension}'")
-        connection.execute(_CREATE)
-        connection.execute(_FILL, {"rows": str(listed)})
-        connection.execute(_INDEX)
-        connection.execute(_POSTINGS)
-        facts = {"format": FORMAT, "tokeniser": TOKENISER, "scope_id": scope_id}
-        connection.execute(_FACTS, {**facts, "revision": revision, "anchor": anchor})
-        connection.execute("CHECKPOINT")
-
-
-def _lines(rows: Iterable[TermsRow]) -> Iterator[str]:
-    for doc, row in enumerate(rows):
-        ids = {"entry_id": row.entry_id, "entry_version_id": row.entry_version_id}
-        yield json.dumps({"doc": doc, **ids, "terms": " ".join(row_terms(row))}) + "\n"
-
-
-def _extension(name: str) -> Path:
-    """The extension file in its wheel: no network, nothing under the home folder."""
-    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
-    if spec is None or not spec.submodule_search_locations:
-        raise OSError(f"the package duckdb-extension-{name} is not installed")
-    folder = Path(spec.submodule_search_locations[0]) / "extensions" / f"v{duckdb.__version__}"
-    return folder / f"{name}.duckdb_extension"
-
-
-def _folder(index_dir: Path, scope_id: str) -> Path:
-    """A folder name of one length, safe where file names ignore case."""
-    return index_dir / "words" / hashlib.sha256(scope_id.encode()).hexdigest()
-
-
-def _files(folder: Path) -> list[Path]:
-    """Published files, oldest revision first."""
-    try:
-        return sorted(path for path in folder.iterdir() if _FILE.fullmatch(path.name))
+        shard = _alive.get(path) or Shard(path)
     except OSError:
-        return []
+        return None  # replaced since the pointer was read
+    except (duckdb.Error, ValueError) as error:
+        if path.exists() and _IN_USE not in str(error):
+            _refuse(path, error)
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                _give_up()
+        return None
+    _opened[path] = _alive[path] = shard
+    while len(_opened) > OPEN_FILES_MAX:
+        _opened.popitem(last=False)  # closed when its last reader lets go of it
+    return shard
 
 
-def _tidy(folder: Path) -> None:
-    """Remove all files but the newest, and what dead builders left.
-
-    Every process keeps the same one. A reader that has a removed file open goes on reading it
-    (where the system forbids the removal, the next builder tries again).
-    """
-    for path in _files(folder)[:-1]:
-        with contextlib.suppress(OSError):
-            path.unlink()
-    for path in folder.glob(".build-*"):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _ABANDONED_S:
-                shutil.rmtree(path, ignore_errors=True)
+def _give_up() -> None:
+    _opened.clear()
+    _alive.clear()
+    serving.renew()
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _begin_anew() -> None:
+    """In a forked child: the parent's files, and a lock that another thread may have held."""
+    global _lock
+    _lock = threading.Lock()
+    serving.begin_anew()
+    _opened.clear()
+    _alive.clear()
+    kept.begin_anew()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _refuse(path: Path, why: object) -> None:
+    _log.warning("search index file %s is not usable: %s", path, str(why).splitlines()[0])
+    _opened.pop(path, None)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        _refused[path] = _identity(path)
+    except OSError:
+        _refused.pop(path, None)
+
+
+def _let_go_of_others(path: Path) -> None:
+    """Close the generations that a newer one has replaced."""
+    for other in [known for known in _opened if known.parent == path.parent and known != path]:
+        del _opened[other]
+        kept.forget(lambda key, gone=other: isinstance(key, tuple) and key[0] == gone)  # type: ignore[misc]
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def _names(joined: str) -> NDArray[np.bytes_]:
+    return np.array(joined.encode().split(b"\n")) if joined else np.zeros(0, dtype="S1")
+
+
+def _docs_bytes(docs: Docs) -> int:
+    return docs.refs.nbytes + docs.versions.nbytes + docs.lengths.nbytes

@@ -37,34 +37,41 @@ _RUN = re.compile(
     rf"(?P<word>{_PIECE}(?:[-./+#']{_PIECE})*)"
     rf"|(?P<han>[{_HAN}]+)|(?P<other>[{_KANA}]+|[{_HANGUL}]+|[{_UNSPACED}]+)"
 )
+_EAST_ASIAN = re.compile(f"[{_HAN}{_KANA}{_HANGUL}]")
 _WORD = re.compile(r"\w+")
 _POSSESSIVE = re.compile(r"'s\b")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
-_QUOTED = re.compile(
-    "`([^`]+)`|\"([^\"]+)\"|“([^”]+)”|「([^」]+)」|『([^』]+)』|‘([^']+)'|(?<!\\w)'([^']+)'(?!\\w)"
-)
+# No kind may open again inside itself, so that openings never closed do not make it slow.
+_QUOTED = [
+    re.compile(pattern)
+    for pattern in (
+        *("`[^`]+`", '"[^"]+"', "“[^“”]+”", "「[^「」]+」", "『[^『』]+』", "‘[^‘']+'"),
+        r"(?<![\w+#])'[^']+'(?!\w)",
+    )
+]
 _local = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One word or run of a text.
+    """One word or run of a text; of a query, one word or one pair of neighbours of a Han run.
 
     Attributes:
         strong: terms that each make an entry a hit: words, stems, compounds, pairs.
-        weak: terms that say little alone: a Han run's single characters, a compound's
-            numbers and letters. They count only for an entry with no strong term of this
-            unit, and only if it has `need` of them.
+        weak: terms that make an entry a hit only when it has `need` of them: a Han run's single
+            characters, a compound's numbers and letters. They add to the score of any hit.
+        light: those of both that weigh less, because what they say is said by another term as
+            well: a word whose stem is there too, a compound's numbers and letters.
     """
 
     strong: tuple[str, ...]
     weak: tuple[str, ...] = ()
+    light: tuple[str, ...] = ()
 
     @property
     def need(self) -> int:
-        """How many distinct weak terms an entry must have: half, at least two where there are."""
-        terms = len(set(self.weak))
-        return min(terms, max(2, (terms + 1) // 2))
+        """How many distinct weak terms make a hit: half of them, at least two."""
+        return max(2, (len(set(self.weak)) + 1) // 2)
 
 
 def tokens(text: str) -> list[str]:
@@ -91,9 +98,12 @@ def terms_of(text: str) -> str:
 def query_units(text: str) -> tuple[Unit, ...]:
     """What a query asks for; empty when nothing in it bears content.
 
-    Function and question words, English and Chinese, are left out unless they are quoted: a
-    query made only of them asks for nothing. (Falling back to them would make `the` find what
-    `the amount` does not.) Quoted text is taken verbatim.
+    Function and question words, English and Chinese, are left out: a query made only of them
+    asks for nothing. (Falling back to them would make `the` find what `the amount` does not.)
+    A quotation of nothing else is taken verbatim: `"to be"`.
+
+    A Han run is asked for pair by pair, so that what a run asks for is also asked for by every
+    run it is part of. A character with no neighbour that bears content stands alone.
 
     Units are in the order of the text, so the units of a text are also the first ones of that
     text with words appended; together they have at most `QUERY_TERMS_MAX` distinct terms.
@@ -102,17 +112,39 @@ def query_units(text: str) -> tuple[Unit, ...]:
     units: list[Unit] = []
     seen: set[str] = set()
     at = 0
-    spans = [(match.start(), match.end(), True) for match in _QUOTED.finditer(folded)]
-    for start, end, quoted in [*spans, (len(folded), len(folded), False)]:
-        found = list(_asked(folded[at:start]))
-        if quoted:
-            found += _units(folded[start:end])
-        for unit in found:
+    for start, end in [*_contentless_quotations(folded), (len(folded), len(folded))]:
+        for unit in (*_asked(folded[at:start]), *_verbatim(folded[start:end])):
             strong, weak = _first(unit.strong, seen), _first(unit.weak, seen)
             if strong or weak:
-                units.append(Unit(strong, weak))
+                units.append(Unit(strong, weak, unit.light))
         at = end
     return tuple(units)
+
+
+def is_east_asian(text: str) -> bool:
+    """Whether a text holds Chinese, Japanese or Korean, be it beside something else."""
+    return _EAST_ASIAN.search(_fold(text)) is not None
+
+
+def _contentless_quotations(folded: str) -> list[tuple[int, int]]:
+    """Where quotations of nothing but function words stand; overlapping ones as one.
+
+    Each kind of mark is looked for by itself, so that a quotation in a text is also one in that
+    text with words appended, whatever marks these hold.
+    """
+    found = sorted(
+        match.span()
+        for pattern in _QUOTED
+        for match in pattern.finditer(folded)
+        if not any(_asked(match[0]))
+    )
+    spans: list[tuple[int, int]] = []
+    for start, end in found:
+        if spans and start < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((start, end))
+    return spans
 
 
 def _first(terms: Iterable[str], seen: set[str]) -> tuple[str, ...]:
@@ -167,17 +199,31 @@ def _units(folded: str) -> Iterator[Unit]:
         if match.lastgroup == "word":
             yield _word(match[0])
         elif match.lastgroup == "han":
-            yield _han(match[0])
+            run = match[0]
+            yield Unit(_pairs(run), tuple(run)) if len(run) > 1 else Unit((run,))
         else:
             yield Unit(_pairs(match[0]) or (match[0],))
+
+
+def _verbatim(folded: str) -> Iterator[Unit]:
+    """The units of a quotation that is all function words."""
+    for match in _RUN.finditer(folded):
+        if match.lastgroup == "han":
+            yield from _han_pairs(match[0])
+        else:
+            yield from _units(match[0])
 
 
 def _pairs(run: str) -> tuple[str, ...]:
     return tuple(run[at : at + 2] for at in range(len(run) - 1))
 
 
-def _han(run: str) -> Unit:
-    return Unit(_pairs(run), tuple(run)) if len(run) > 1 else Unit((run,))
+def _han_pairs(run: str) -> Iterator[Unit]:
+    """A Han run all of whose characters bear content, as it is asked for."""
+    if len(run) == 1:
+        yield Unit((run,))
+    for pair in _pairs(run):
+        yield Unit((pair,), tuple(pair))
 
 
 @lru_cache(maxsize=8_192)
@@ -189,6 +235,7 @@ def _word(compound: str) -> Unit:
         return Unit(())
     strong: list[str] = []
     weak: list[str] = []
+    light: list[str] = []
     if whole != words[0] and len(whole) <= TOKEN_MAX_CHARS:
         strong.append(whole)
     if "/" in whole:
@@ -197,22 +244,26 @@ def _word(compound: str) -> Unit:
             for part in whole.split("/")
             if part not in words and part.strip("_") and len(part) <= TOKEN_MAX_CHARS
         ]
+
+    def place(word: str, telling: bool) -> None:
+        word = word[:TOKEN_MAX_CHARS]
+        if telling or (len(word) > 1 and not word.isdigit()):
+            strong.append(word)
+        else:
+            weak.append(word)
+            light.append(word)
+        if word.isascii() and word.isalpha() and (stem := _stem(word)) != word:
+            strong.append(stem)
+            light.append(word)
+
     alone = len(words) == 1
     for word in words:
         parts = [part for part in word.split("_") if part]
         simple = parts == [word]
-        _place(word, strong, weak, alone or not simple)
+        place(word, alone or not simple)
         for part in () if simple else parts:
-            _place(part, strong, weak, len(parts) == 1)
-    return Unit(tuple(strong), tuple(weak))
-
-
-def _place(word: str, strong: list[str], weak: list[str], telling: bool) -> None:
-    """Add a word and its stem; a number or single letter of a compound tells little alone."""
-    word = word[:TOKEN_MAX_CHARS]
-    (strong if telling or (len(word) > 1 and not word.isdigit()) else weak).append(word)
-    if word.isascii() and word.isalpha() and (stem := _stem(word)) != word:
-        strong.append(stem)
+            place(part, len(parts) == 1)
+    return Unit(tuple(strong), tuple(weak), tuple(light))
 
 
 def _stem(word: str) -> str:
@@ -245,40 +296,33 @@ def _asked_word(compound: str) -> Unit:
     if function_words.is_one(compound):
         return Unit(())
     unit = _word(compound)
-    kept = tuple(term for term in unit.strong if term not in function_words.ENGLISH)
-    return Unit(kept, unit.weak)
+    strong = tuple(term for term in unit.strong if term not in function_words.ENGLISH)
+    light = tuple(term for term in unit.light if term in unit.weak or _stem(term) in strong)
+    return Unit(strong, unit.weak, light)
 
 
 def _asked_han(run: str) -> Iterator[Unit]:
-    """A Han run without its function phrases; the rest of it as separate units.
+    """What a Han run asks for, without its function phrases and characters.
 
-    Nothing in Chinese marks where a phrase ends, so a pair across its border stays a term: if
-    the cut was wrong (许可 in 许可以后) the right pair is still asked for.
+    Nothing in Chinese marks where a word ends. So a pair of which one character is outside a
+    phrase, or no function character, stays a term: if the cut was wrong (许可 in 许可以后) the
+    right pair is still asked for.
     """
-    if function_words.CHINESE.isdisjoint(run) and not function_words.CHINESE_PHRASE.search(run):
-        yield _han(run)
-        return
-    spans = [match.span() for match in function_words.CHINESE_PHRASE.finditer(run)]
-    inside = {at for start, end in spans for at in range(start, end)}
-    across: list[str] = []
-    for at in range(len(run) - 1):
-        outside = [place for place in (at, at + 1) if place not in inside]
-        if len(outside) == 1 and run[outside[0]] not in function_words.CHINESE:
-            across.append(run[at : at + 2])
-    at = 0
-    for start, end in [*spans, (len(run), len(run))]:
-        piece = run[at:start]
-        at = end
-        singles = tuple(c for c in piece if c not in function_words.CHINESE)
-        if not singles:
+    mute = [character in function_words.CHINESE for character in run]
+    cut = [False] * len(run)
+    for match in function_words.CHINESE_PHRASE.finditer(run):
+        cut[match.start() : match.end()] = [True] * len(match[0])
+    for at, character in enumerate(run):
+        content = not mute[at] and not cut[at]
+        before = at > 0 and not mute[at - 1] and not cut[at - 1]
+        last = at + 1 == len(run)
+        after = not last and not mute[at + 1] and not cut[at + 1]
+        if content and not before and not after:
+            yield Unit((character,))
+        if last:
             continue
-        if len(piece) == 1:
-            yield Unit(singles)
-        else:
-            pairs = _pairs(piece)
-            yield Unit(
-                tuple(pair for pair in pairs if not function_words.CHINESE.issuperset(pair)),
-                singles,
-            )
-    if across:
-        yield Unit(tuple(across))
+        pair = run[at : at + 2]
+        if content and after:
+            yield Unit((pair,), tuple(pair))
+        elif (not cut[at] or not cut[at + 1]) and (content or after):
+            yield Unit((pair,))

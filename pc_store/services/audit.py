@@ -26,12 +26,13 @@ from pc_store.ledger.schema import (
     source_heads,
     sources,
 )
+from pc_store.services import audit_experience, audit_recurrence
 from pc_store.settings import Settings
 
 ROWS_SHOWN = 50
 """Most offending rows a finding lists; it always counts all of them."""
 
-Part = Literal["source_log", "memory"]
+Part = Literal["source_log", "memory", "experience", "failure_recurrences", "recurrence_reviews"]
 
 
 @dataclass(frozen=True)
@@ -334,4 +335,33 @@ RULES: tuple[Rule, ...] = (
         True,
         _head_differs,
     ),
+    Rule(
+        "documents_equal_active_heads",
+        "Search and recurrence see every active experience head as it is, and nothing else.",
+        "experience",
+        True,
+        audit_experience.documents_differ,
+    ),
+    Rule(
+        "every_revision_was_approved",
+        "Every experience revision is what one approved candidate says, and each of these has one.",
+        "experience",
+        True,
+        audit_experience.approvals_differ,
+    ),
+    Rule(
+        "every_experience_cites_evidence",
+        "Every experience revision was made from something that is not a prompt.",
+        "experience",
+        True,
+        audit_experience.without_evidence,
+    ),
+    Rule(
+        "experience_lineage_resolves",
+        "Every artifact and entry version that an experience cites is there.",
+        "experience",
+        True,
+        audit_experience.lineage_broken,
+    ),
+    *(Rule(*one) for one in audit_recurrence.RULES),
 )

@@ -1,218 +1,254 @@
-"""Find entries: for a question, and for the sources of a window."""
+"""Find entries and experiences: for a question, and for the sources of a window."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
-
-import sqlalchemy as sa
 
 from pc_store import limits
 from pc_store.domain.entry import EntryVersion
-from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef, Citation, SourceRef
+from pc_store.domain.experience import Experience
+from pc_store.domain.refs import (
+    EXPERIENCE_FAMILY,
+    MEMORY_FAMILY,
+    MEMORY_ID,
+    ArtifactRef,
+    Citation,
+    SourceRef,
+)
 from pc_store.domain.text import digest, within
 from pc_store.errors import InvalidInput
-from pc_store.ledger import entries, scopes, terms
+from pc_store.ledger import entries, experiences, terms
 from pc_store.ledger.database import Database
 from pc_store.ledger.entries import EntryRow
-from pc_store.ledger.terms import TermsRow
-from pc_store.search import shards
-from pc_store.search.lexical import SMALL_SCOPE, Found, Results, Words, outgrown
-from pc_store.search.shards import Shard
-from pc_store.search.tokens import TOKENISER, Unit, query_units
-
-RANK_CONSTANT = 60
-"""Reciprocal-rank fusion: score = 1 / (60 + rank). Cormack, Clarke & Büttcher, SIGIR 2009."""
+from pc_store.search.fusion import RANK_CONSTANT as RANK_CONSTANT
+from pc_store.search.tokens import Unit, query_units
+from pc_store.services import blend
+from pc_store.services.blend import NOTHING, Blend, Blended, Channel, Coverage, Used
+from pc_store.services.blend import Mode as Mode
+from pc_store.services.gather import Reading, consult
+from pc_store.settings import Settings
 
 RELEVANT_TEXTS_MAX = 100
 RELEVANT_CHARS_MAX = 12_000
 RELEVANT_TERMS_MAX = 256
 """How much of a window's texts is looked at to choose the entries shown beside it."""
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class Hit:
-    """One entry found. `score` only orders the hits of one answer; `bm25` says how well it fits."""
+    """One entry found. `score` only orders the hits of one answer.
+
+    Attributes:
+        matched_terms: words of the query that it has; none when only its meaning fits.
+        ranks: from 1, by the channels that found it.
+        channels: how well it fits, in each channel's own unit: `bm25`, `cosine`.
+    """
 
     citation: Citation
     kind: str
     text: str
     score: float
-    bm25: float
-    matched_terms: tuple[str, ...]
-    sources: tuple[SourceRef, ...]
     version: int
+    sources: tuple[SourceRef, ...]
+    matched_terms: tuple[str, ...]
+    matched_by: tuple[Channel, ...]
+    ranks: Mapping[str, int]
+    channels: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The memory that was searched, None before its first entry; and the hits, best first."""
+    """What a search of a memory found, best first.
+
+    Attributes:
+        memory: as it was searched; None before its first entry, and so is the mode.
+        mode: what was used.
+    """
 
     memory: ArtifactRef | None
+    mode: Used | None = None
     hits: tuple[Hit, ...] = ()
+    coverage: Coverage = NOTHING
+
+
+@dataclass(frozen=True)
+class ExperienceHit:
+    """One experience found; the attributes are those of `Hit`."""
+
+    ref: ArtifactRef
+    content: Experience
+    score: float
+    matched_terms: tuple[str, ...]
+    matched_by: tuple[Channel, ...]
+    ranks: Mapping[str, int]
+    channels: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ExperienceResult:
+    """What a search of experiences found, best first. No mode: there is no active experience."""
+
+    mode: Used | None
+    hits: tuple[ExperienceHit, ...] = ()
+    coverage: Coverage = NOTHING
 
 
 def search(
     db: Database,
-    index_dir: Path,
+    settings: Settings,
     scope_id: str,
     query: str,
     *,
+    mode: Mode = "auto",
     limit: int = limits.SEARCH_LIMIT_DEFAULT,
 ) -> SearchResult:
-    """Find the active entries that share content-bearing terms with the query.
+    """Find the active entries that a query asks for, by words, by meaning or by both.
 
-    Sees every write committed before the call. Best first by BM25 over the scope's own
-    entries, ties by entry id. A query without content-bearing terms finds nothing. Appending
-    words to a query only adds entries to those it finds; `limit` then keeps the best of them.
+    Sees every write committed before the call. By words, an entry is a hit when it shares a
+    content-bearing term with the query, best first by BM25 over the scope's own entries; by
+    meaning, when the cosine is at least 0.30. Ties are in order of entry ids. A query without
+    content-bearing terms finds nothing in any mode. Appending words to a query only adds to
+    what is found by words; `limit` then keeps the best.
 
     Args:
         query: at most 8,192 characters.
         limit: 1 to 50.
 
     Raises:
-        NotFound: no such scope.
+        ScopeNotFound: no such scope.
         InvalidInput: a limit is broken; or the query is blank and there is a memory to search.
+        NotSupported: there is a memory, and no working embedder for the mode.
     """
-    if not 1 <= limit <= limits.SEARCH_LIMIT_MAX:
-        raise InvalidInput("limit", f"is {limit}, expected 1 to {limits.SEARCH_LIMIT_MAX}")
-    within("query", query, limits.QUERY_MAX_CHARS)
+    question = _question(db, settings, query, mode, limit)
 
-    def ask(conn: sa.Connection, head: int, words: Words) -> SearchResult:
-        memory = ArtifactRef(MEMORY_FAMILY, MEMORY_ID, head)
-        if not query.strip():
-            raise InvalidInput("query", "is blank", code="string-empty")
-        units = query_units(query)
-        if not units:
-            return SearchResult(memory)
-        results = words.search(units)
-        return SearchResult(
-            memory,
-            tuple(
-                Hit(
-                    citation=Citation(memory, entry.entry_id, entry.entry_version_id),
-                    kind=entry.kind,
-                    text=entry.text,
-                    score=1 / (RANK_CONSTANT + place),
-                    bm25=found.bm25,
-                    matched_terms=results.matched(found),
-                    sources=entry.source_refs,
-                    version=entry.version,
-                )
-                for place, (found, entry) in enumerate(
-                    _sound(conn, scope_id, results, limit), start=1
-                )
-            ),
+    def finish(reading: Reading, find: Callable[[], Blend]) -> SearchResult:
+        memory = ArtifactRef(MEMORY_FAMILY, MEMORY_ID, reading.head)
+        _refuse_blank(query)
+        found = find()
+        hits = tuple(
+            Hit(
+                citation=Citation(memory, entry.entry_id, entry.entry_version_id),
+                kind=entry.kind,
+                text=entry.text,
+                score=one.score,
+                version=entry.version,
+                sources=entry.source_refs,
+                matched_terms=one.matched_terms,
+                matched_by=one.matched_by,
+                ranks=one.ranks,
+                channels=one.channels,
+            )
+            for one, entry in (_sound(reading, found, limit) if question.units else ())
         )
+        return SearchResult(memory, found.used, hits, found.coverage)
 
-    return _asking(db, index_dir, scope_id, ask) or SearchResult(None)
+    result = blend.answer(db, settings, scope_id, MEMORY_FAMILY, question, finish)
+    return result or SearchResult(None)
+
+
+def search_experiences(
+    db: Database,
+    settings: Settings,
+    scope_id: str,
+    query: str,
+    *,
+    mode: Mode = "auto",
+    limit: int = limits.SEARCH_LIMIT_DEFAULT,
+) -> ExperienceResult:
+    """Find the active experiences that a query asks for, as `search` finds entries.
+
+    Raises:
+        ScopeNotFound, InvalidInput, NotSupported: as `search`.
+    """
+    question = _question(db, settings, query, mode, limit)
+
+    def finish(reading: Reading, find: Callable[[], Blend]) -> ExperienceResult:
+        if not reading.words.entries:
+            return ExperienceResult(None)
+        _refuse_blank(query)
+        found = find()
+        hits = []
+        for one in found.top(limit) if question.units else ():
+            revision = terms.revision_of(one.version)
+            ref = ArtifactRef(EXPERIENCE_FAMILY, one.ref, revision)
+            hits.append(
+                ExperienceHit(
+                    ref=ref,
+                    content=experiences.content(reading.conn, scope_id, ref),
+                    score=one.score,
+                    matched_terms=one.matched_terms,
+                    matched_by=one.matched_by,
+                    ranks=one.ranks,
+                    channels=one.channels,
+                )
+            )
+        return ExperienceResult(found.used, tuple(hits), found.coverage)
+
+    result = blend.answer(db, settings, scope_id, EXPERIENCE_FAMILY, question, finish)
+    return result or ExperienceResult(None)
 
 
 def relevant(
-    db: Database, index_dir: Path, scope_id: str, texts: Sequence[str], *, limit: int
+    db: Database, settings: Settings, scope_id: str, texts: Sequence[str], *, limit: int
 ) -> list[EntryVersion]:
-    """The active entries most related to some texts.
+    """The active entries most related to some texts, by words.
 
     All of them by entry id if there are at most `limit`; otherwise at most `limit` that share
     a term with the texts, best first. Of the texts, the first 12,000 characters count, shared
     out evenly, and of those the 256 terms that most texts have.
 
     Raises:
-        NotFound: no such scope.
+        ScopeNotFound: no such scope.
     """
     if limit < 1:
         return []
 
-    def ask(conn: sa.Connection, _head: int, words: Words) -> list[EntryVersion]:
-        if words.entries <= limit:
-            return [row.version for row in entries.active(conn, scope_id) if _is_sound(row)]
+    def ask(reading: Reading) -> list[EntryVersion]:
+        if reading.words.entries <= limit:
+            rows = entries.active(reading.conn, scope_id)
+            return [row.version for row in rows if _is_sound(row)]
         units = _gist(texts)
-        found = _sound(conn, scope_id, words.search(units), limit) if units else []
-        return [entry for _, entry in found]
+        if not units:
+            return []
+        found = blend.by_words(settings, reading, units)
+        return [entry for _, entry in _sound(reading, found, limit)]
 
-    return _asking(db, index_dir, scope_id, ask) or []
-
-
-def _asking(
-    db: Database,
-    index_dir: Path,
-    scope_id: str,
-    ask: Callable[[sa.Connection, int, Words], T],
-) -> T | None:
-    """Ask the scope's words in one read of the ledger; None while the memory is empty.
-
-    Builds the index afterwards if it is missing or outgrown. A shard that turns out to be torn
-    is removed and the question is asked again.
-    """
-    for attempt in range(3):
-        # opened before the ledger is read, so that a shard of this ledger is never ahead of it
-        shard = shards.open_newest(index_dir, scope_id) if attempt < 2 else None
-        try:
-            with db.read() as conn:
-                scopes.get(conn, scope_id)
-                head = entries.head(conn, scope_id)
-                if not head:
-                    return None
-                words, due = _words(conn, scope_id, head, shard)
-                answer = ask(conn, head, words)
-                anchor = terms.fingerprint(conn, scope_id, head) if due else ""
-        except shards.Torn as error:
-            if shard is None:
-                raise
-            shards.discard(shard.path, error)
-            continue
-        if due:
-            shards.build(index_dir, scope_id, revision=head, anchor=anchor, rows=due)
-        return answer
-    raise AssertionError("the last attempt uses no shard and either answers or raises")
+    return consult(db, settings, scope_id, MEMORY_FAMILY, ask) or []
 
 
-def _words(
-    conn: sa.Connection, scope_id: str, head: int, shard: Shard | None
-) -> tuple[Words, list[TermsRow]]:
-    """The scope's words, and the rows to build a shard of, if one is due."""
-    if shard is not None and not _belongs(conn, scope_id, head, shard):
-        shards.discard(shard.path, "it was built from another ledger")
-        shard = None
-    if shard is not None:
-        gone: set[str] = set()
-        come: list[TermsRow] = []
-        if shard.revision < head:
-            gone, come = terms.changed(conn, scope_id, shard.revision, TOKENISER)
-        if not outgrown(shard, len(gone) + len(come)):
-            return Words(shard, gone, come), []
-    rows = terms.active(conn, scope_id, TOKENISER)
-    return Words(None, (), rows), rows if len(rows) >= SMALL_SCOPE else []
+def _question(
+    db: Database, settings: Settings, query: str, mode: Mode, limit: int
+) -> blend.Question:
+    if not 1 <= limit <= limits.SEARCH_LIMIT_MAX:
+        raise InvalidInput("limit", f"is {limit}, expected 1 to {limits.SEARCH_LIMIT_MAX}")
+    within("query", query, limits.QUERY_MAX_CHARS)
+    return blend.understand(db, settings, query, mode)
 
 
-def _belongs(conn: sa.Connection, scope_id: str, head: int, shard: Shard) -> bool:
-    """Whether a shard was built from this ledger, and not from one since replaced or restored."""
-    return shard.revision <= head and shard.anchor == terms.fingerprint(
-        conn, scope_id, shard.revision
-    )
+def _refuse_blank(query: str) -> None:
+    if not query.strip():
+        raise InvalidInput("query", "is blank", code="string-empty")
 
 
-def _sound(
-    conn: sa.Connection, scope_id: str, results: Results, limit: int
-) -> list[tuple[Found, EntryVersion]]:
-    """The best hits whose entry the ledger has exactly as it was written."""
-    wanted = limit
+def _sound(reading: Reading, found: Blend, limit: int) -> list[tuple[Blended, EntryVersion]]:
+    """The best hits whose entry the ledger has exactly as it was written; the others count
+    nowhere."""
+    altered: set[tuple[str, str]] = set()
     while True:
-        top = results.top(wanted)
-        rows = entries.current(conn, scope_id, (found.entry_id for found in top))
+        top = found.top(limit, without=altered)
+        rows = entries.current(reading.conn, reading.scope_id, (one.ref for one in top))
         sound = [
-            (found, row.version)
-            for found in top
-            if (row := rows.get(found.entry_id)) is not None
-            and row.version.entry_version_id == found.entry_version_id
+            (one, row.version)
+            for one in top
+            if (row := rows.get(one.ref)) is not None
+            and row.version.entry_version_id == one.version
             and row.version.state == "active"
             and _is_sound(row)
         ]
-        if len(sound) >= limit or len(top) < wanted:
-            return sound[:limit]
-        wanted *= 2
+        if len(sound) == len(top):
+            return sound
+        altered |= {(one.ref, one.version) for one in top} - {
+            (one.ref, one.version) for one, _ in sound
+        }
 
 
 def _is_sound(row: EntryRow) -> bool:
@@ -228,8 +264,8 @@ def _gist(texts: Sequence[str]) -> list[Unit]:
         head = text[: RELEVANT_CHARS_MAX // len(chosen)]
         for term in _strong(query_units(head)):
             counts[term] = counts.get(term, 0) + 1
-    terms = sorted(counts, key=lambda term: -counts[term])[:RELEVANT_TERMS_MAX]
-    return [Unit(tuple(terms))] if terms else []
+    best = sorted(counts, key=lambda term: -counts[term])[:RELEVANT_TERMS_MAX]
+    return [Unit(tuple(best))] if best else []
 
 
 def _strong(units: Iterable[Unit]) -> Iterable[str]:

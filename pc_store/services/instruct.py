@@ -14,6 +14,10 @@ from pc_store.ledger.database import Database
 from pc_store.llm.policy import packaged as packaged
 
 MEMORY_EXTRACT = "memory.extract"
+EXPERIENCE_INCUBATE = "experience.incubate"
+EXPERIENCE_GENERATE = "experience.generate"
+PROMPTS = (MEMORY_EXTRACT, EXPERIENCE_INCUBATE, EXPERIENCE_GENERATE)
+"""The prompts that a scope may replace."""
 
 
 @dataclass(frozen=True)

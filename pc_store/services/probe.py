@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from pc_store.errors import ModelError
 from pc_store.ledger import windows
 from pc_store.ledger.database import Database
+from pc_store.llm import providers
 from pc_store.services.diagnose import Fact, processing_status
 from pc_store.settings import Settings
 
@@ -46,6 +48,28 @@ def model_fact(settings: Settings) -> Fact:
     if known and settings.llm_model not in known:
         return Fact("model", "error", f"{where} has no model {settings.llm_model!r}")
     return Fact("model", "ok", f"{settings.llm_model} at {where}")
+
+
+def embedder_fact(settings: Settings) -> Fact:
+    """Which embedder is in force and its dimensions; an endpoint is asked for one vector."""
+    if settings.embedding_provider == "none":
+        return Fact("embedder", "ok", "none: search is by words alone")
+    hasty = settings.model_copy(
+        update={
+            "embed_timeout_s": min(settings.embed_timeout_s, _PROBE_S),
+            "embed_transport_retries": 0,
+        }
+    )
+    try:
+        using = providers.embedder(hasty)
+        assert using is not None
+        if settings.embedding_provider == "builtin":
+            return Fact("embedder", "ok", f"the built-in encoder, {using.dims} dimensions")
+        dims = using.embed(["dimensions"]).shape[1]
+    except ModelError as error:
+        return Fact("embedder", "error", error.message)
+    where = _shown((settings.embed_base_url or _OPENAI).rstrip("/"))
+    return Fact("embedder", "ok", f"{settings.embed_model} at {where}, {dims} dimensions")
 
 
 def disk_fact(settings: Settings) -> Fact:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pc_store.domain import text as rules
@@ -12,7 +11,7 @@ from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef
 from pc_store.errors import EntryPurged
 from pc_store.ledger import entries, idempotency, purges, windows
 from pc_store.ledger.database import Database
-from pc_store.search import shards
+from pc_store.services import index_build
 from pc_store.services.commit import commit_changes, lock_memory
 
 GONE = 410
@@ -32,7 +31,6 @@ class Tombstone:
 
 def purge(
     db: Database,
-    index_dir: Path,
     scope_id: str,
     entry_id: str,
     *,
@@ -46,12 +44,13 @@ def purge(
 
     Erased are the texts and search terms of all its versions, the reasons of all its changes,
     embeddings of its texts, answers of models that wait and name it or one of its texts,
-    answers kept for idempotency keys (a replay says `entry_purged`), and the scope's search
-    index files, which the next search builds anew. Sources are not touched. Extraction never
-    proposes an erased text again, since its hash is kept.
+    answers kept for idempotency keys (a replay says `entry_purged`). From the search index the
+    text is gone at once, since an entry that is not active is masked; its words leave the file
+    of the scope's shard with the next build, which this makes due and a server begins at once.
+    Sources are not touched. Extraction never proposes an erased text again, since its hash is
+    kept.
 
     Args:
-        index_dir: `settings.index_path`.
         reason: of the retirement, if there is one.
 
     Raises:
@@ -77,7 +76,7 @@ def purge(
                     conn, scope_id, [change], head=head, origin="explicit", now_us=now_us
                 ).revision
             purges.put(conn, scope_id, entry_id, revision=head, now_us=now_us)
-    shards.forget(index_dir, scope_id)
+    index_build.want(db, scope_id)
     db.overwrite_deleted()
     return Tombstone(
         entry_id,

@@ -6,7 +6,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from pc_store import limits
-from pc_store.domain.refs import MEMORY_FAMILY, PROMPT_FAMILY, ArtifactRef, SourceRef
+from pc_store.domain.refs import (
+    EXPERIENCE_FAMILY,
+    MEMORY_FAMILY,
+    PROMPT_FAMILY,
+    ArtifactRef,
+    Citation,
+    SourceRef,
+)
 from pc_store.domain.revision import (
     EntryChange,
     content_digest,
@@ -20,7 +27,7 @@ from pc_store.ledger import artifacts, manifests, scopes
 from pc_store.ledger.artifacts import Revision
 from pc_store.ledger.database import Database
 
-FAMILIES = (MEMORY_FAMILY, PROMPT_FAMILY)
+FAMILIES = (MEMORY_FAMILY, PROMPT_FAMILY, EXPERIENCE_FAMILY)
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class ArtifactFacts:
     ref: ArtifactRef
     sources: tuple[SourceRef, ...]
     artifacts: tuple[ArtifactRef, ...]
+    citations: tuple[Citation, ...]
     content_digest: str
     """`sha256:` and the SHA-256 of the content's canonical JSON."""
     created_at: int
@@ -62,7 +70,9 @@ def family(name: str) -> str:
 def list_artifacts(
     db: Database, scope_id: str, family_name: str, *, after: str | None = None, limit: int
 ) -> ArtifactPage:
-    """The heads of a family's artifacts by id; artifacts without a revision are left out.
+    """The heads of a family's artifacts by id; those without a revision are left out.
+
+    Of the experiences only those that are active.
 
     Raises:
         ScopeNotFound, InvalidInput (the family, the limit).
@@ -71,7 +81,14 @@ def list_artifacts(
     _limit(limit)
     with db.read() as conn:
         scopes.get(conn, scope_id)
-        heads = artifacts.heads(conn, scope_id, family_name, after=after or "", limit=limit + 1)
+        heads = artifacts.heads(
+            conn,
+            scope_id,
+            family_name,
+            after=after or "",
+            limit=limit + 1,
+            active_only=family_name == EXPERIENCE_FAMILY,
+        )
         items = [_content(conn, scope_id, ref) for ref in heads[:limit]]
     more = len(heads) > limit
     return ArtifactPage(
@@ -163,6 +180,7 @@ def _facts(conn: sa.Connection, scope_id: str, row: Revision, digest: str) -> Ar
         row.ref,
         tuple(SourceRef(**ref) for kind, ref in lineage if kind == "source"),
         tuple(ArtifactRef(**ref) for kind, ref in lineage if kind == "artifact"),
+        tuple(artifacts.citation_of(ref) for kind, ref in lineage if kind == "citation"),
         digest,
         row.created_at,
         row.origin,

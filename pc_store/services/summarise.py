@@ -5,47 +5,41 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from pc_store import limits
 from pc_store.domain.window import CONSUMERS
 from pc_store.errors import InvalidInput
-from pc_store.ledger import inventories
+from pc_store.ledger import embedding_costs, inventories, recall_log, recurrence_counts
 from pc_store.ledger.database import Database
+from pc_store.ledger.embedding_costs import EmbeddingCost
 from pc_store.ledger.inventories import Cost, Holdings
+from pc_store.ledger.recall_log import Preparations
+from pc_store.ledger.recurrence_counts import RecurrenceCounts
 from pc_store.services.bind import selected
 
 PERIODS = {"today": 1, "7d": 7, "30d": 30}
 """Days a period covers, today (UTC) included."""
 PURPOSES = {consumer: f"{consumer}_extraction" for consumer in CONSUMERS}
-_NO_RECALL = dict.fromkeys(
-    (
-        "preparations",
-        "ready_preparations",
-        "comparable_preparations",
-        "baseline_tokens",
-        "recalled_tokens",
-        "token_reduction",
-    ),
-    0,
-)
-_NO_RECURRENCE = dict.fromkeys(
-    (
-        "selected",
-        "recurred",
-        "avoided",
-        "unknown",
-        "unlinked_handoff_citations",
-        "needing_review",
-    ),
-    0,
-)
+ESTIMATOR = {"estimator_id": "character:four-ascii-or-one", "version": "1"}
+"""How the tokens of recalls are estimated: `domain.source.estimated_tokens`."""
 
 
 def statistics(
-    db: Database, selection: Mapping[str, Any], *, period: str = "30d", now_us: int
+    db: Database,
+    selection: Mapping[str, Any],
+    *,
+    period: str = "30d",
+    threshold: int = limits.RECURRENCE_THRESHOLD,
+    now_us: int,
 ) -> dict[str, Any]:
     """The answer of `POST /v1/stats`, JSON as the contract has it.
 
     `{selection, scope_ids, as_of, inventory, usage, recall, by_scope}`; one consistent read.
-    What belongs to parts this store does not have yet (candidates, recall, recurrence) is 0.
+    `embedding` counts the texts that were embedded to be found (`memory_indexing`), not queries.
+    `recall` counts contexts that were prepared, as far back as their log is kept.
+    What belongs to parts this store does not have yet (candidates) is 0.
+
+    Args:
+        threshold: recurrences in a row from which a failure needs review.
 
     Raises:
         InvalidInput: the period is none of `PERIODS`, or the selection is malformed.
@@ -59,7 +53,11 @@ def statistics(
     with db.read() as conn:
         ids = [scope.scope_id for scope in selected(conn, selection)]
         held = inventories.holdings(conn, ids)
-        costs = inventories.costs(conn, ids, since_us=int(since.timestamp()) * 1_000_000)
+        since_us = int(since.timestamp()) * 1_000_000
+        costs = inventories.costs(conn, ids, since_us=since_us)
+        recurrences = recurrence_counts.counts(conn, ids, threshold=threshold)
+        embedded = embedding_costs.since(conn, ids, since_us=since_us)
+        prepared = recall_log.preparations(conn, ids, since_us=since_us)
     covered = {
         "preset": period,
         "start_date": str(days[0]),
@@ -71,17 +69,41 @@ def statistics(
         "scope_ids": ids,
         "as_of": moment.isoformat().replace("+00:00", "Z"),
         "inventory": _inventory(held.values()),
-        "usage": _usage([cost for one in costs.values() for cost in one], days, covered),
-        "recall": _recall(days, covered),
+        "usage": _usage(
+            [cost for one in costs.values() for cost in one],
+            [cost for one in embedded.values() for cost in one],
+            days,
+            covered,
+        ),
+        "recall": _recall([one for some in prepared.values() for one in some], days, covered),
         "by_scope": [
             {
                 "scope_id": scope_id,
                 "inventory": _inventory([held[scope_id]]),
-                "usage": _usage(costs.get(scope_id, []), days, covered),
-                "recall": _recall(days, covered),
-                "recurrence": {**_NO_RECURRENCE, "top_revisions": []},
+                "usage": _usage(costs.get(scope_id, []), embedded.get(scope_id, []), days, covered),
+                "recall": _recall(prepared.get(scope_id, []), days, covered),
+                "recurrence": _recurrence(recurrences.get(scope_id, RecurrenceCounts())),
             }
             for scope_id in ids
+        ],
+    }
+
+
+def _recurrence(counts: RecurrenceCounts) -> dict[str, Any]:
+    return {
+        "selected": counts.selected,
+        "recurred": counts.recurred,
+        "avoided": counts.avoided,
+        "unknown": counts.unknown,
+        "unlinked_handoff_citations": 0,  # this store has no handoffs; receipts always link
+        "needing_review": counts.needing_review,
+        "top_revisions": [
+            {
+                "artifact_ref": vars(row.ref),
+                "signature_key": row.cue_key,
+                "terminal_recurred_streak": row.streak,
+            }
+            for row in counts.top
         ],
     }
 
@@ -126,44 +148,84 @@ def _states(counts: Counter[str]) -> dict[str, int]:
     }
 
 
-def _usage(costs: list[Cost], days: list[date], covered: dict[str, Any]) -> dict[str, Any]:
+def _usage(
+    costs: list[Cost],
+    embedded: list[EmbeddingCost],
+    days: list[date],
+    covered: dict[str, Any],
+) -> dict[str, Any]:
     by_day: dict[date, list[Cost]] = {day: [] for day in days}
     for cost in costs:
         by_day.get(cost.day, []).append(cost)
     return {
         "period": covered,
-        "totals": _models(costs),
-        "by_purpose": _by_purpose(costs),
+        "totals": _models(costs, embedded),
+        "by_purpose": _by_purpose(costs, embedded),
         "daily": [
-            {"date": str(day), **_models(some), "by_purpose": _by_purpose(some)}
+            {
+                "date": str(day),
+                **_models(some, of_day := [cost for cost in embedded if cost.day == day]),
+                "by_purpose": _by_purpose(some, of_day),
+            }
             for day, some in by_day.items()
         ],
     }
 
 
-def _models(costs: list[Cost]) -> dict[str, Any]:
+def _models(costs: Iterable[Cost], embedded: Iterable[EmbeddingCost]) -> dict[str, Any]:
+    costs, embedded = list(costs), list(embedded)
     return {
         "generation": {
             "requests": sum(cost.requests for cost in costs),
             "input_tokens": sum(cost.tokens_in for cost in costs),
             "output_tokens": sum(cost.tokens_out for cost in costs),
         },
-        "embedding": {"requests": 0, "input_tokens": 0, "output_tokens": 0},
+        "embedding": {
+            "requests": sum(cost.requests for cost in embedded),
+            "input_tokens": sum(cost.tokens for cost in embedded),
+            "output_tokens": 0,
+        },
     }
 
 
-def _by_purpose(costs: list[Cost]) -> list[dict[str, Any]]:
+def _by_purpose(costs: list[Cost], embedded: list[EmbeddingCost]) -> list[dict[str, Any]]:
     return [
-        {"purpose": PURPOSES[name], **_models([cost for cost in costs if cost.consumer == name])}
+        {
+            "purpose": PURPOSES[name],
+            **_models([cost for cost in costs if cost.consumer == name], ()),
+        }
         for name in CONSUMERS
         if any(cost.consumer == name for cost in costs)
+    ] + [
+        {"purpose": name, **_models((), [cost for cost in embedded if cost.purpose == name])}
+        for name in sorted({cost.purpose for cost in embedded})
     ]
 
 
-def _recall(days: list[date], covered: dict[str, Any]) -> dict[str, Any]:
+def _recall(
+    prepared: list[Preparations], days: list[date], covered: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "period": covered,
-        "estimator": None,
-        "totals": _NO_RECALL,
-        "daily": [{"date": str(day), **_NO_RECALL} for day in days],
+        "estimator": ESTIMATOR,
+        "totals": _contexts(prepared),
+        "daily": [
+            {"date": str(day), **_contexts(one for one in prepared if one.day == day)}
+            for day in days
+        ],
+    }
+
+
+def _contexts(prepared: Iterable[Preparations]) -> dict[str, int]:
+    """What contexts cost, and what reading the sources they were made from would have."""
+    some = list(prepared)
+    baseline = sum(one.baseline_tokens for one in some)
+    recalled = sum(one.recalled_tokens for one in some)
+    return {
+        "preparations": sum(one.total for one in some),
+        "ready_preparations": sum(one.ready for one in some),
+        "comparable_preparations": sum(one.comparable for one in some),
+        "baseline_tokens": baseline,
+        "recalled_tokens": recalled,
+        "token_reduction": baseline - recalled,
     }

@@ -113,6 +113,7 @@ def running(
             llm_transport_retries=0,
             source_window_limit=3,
             retry_base_s=0,
+            embed_provider="none",
         )
     )
     yield server

@@ -124,7 +124,7 @@ def test_what_does_not_exist_is_not_found(api, scope, memory):
     for wrong in ("0", "-1", "x", "9" * 30):
         response = api.get(f"{memory}/memory/revisions/{wrong}")
         assert refused(response, 422, "invalid_request")["field"] == "revision"
-    for family in ("other", "skill", "experience", "汉"):
+    for family in ("other", "skill", "topic-memory", "汉"):
         refused(api.get(f"/v1/scopes/{scope}/artifacts/{family}"), 422, "invalid_request")
     refused(api.get(f"{memory}?limit=0"), 400, "invalid_request")
     refused(api.get(f"{memory}?cursor=x"), 400, "invalid_cursor")

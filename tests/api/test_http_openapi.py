@@ -154,6 +154,13 @@ def test_the_published_operations_have_their_published_names(document):
             "GET /v1/scopes/{scope_id}/artifacts/{family}/{artifact_id}/revisions"
         ),
         "get_prompt_configuration": "GET /v1/scopes/{scope_id}/prompts/{prompt_key}",
+        "propose_experience": "POST /v1/experience/propose",
+        "get_experience": "POST /v1/experience/get",
+        "list_artifact_candidates": "POST /v1/artifact-candidates/list",
+        "get_artifact_candidate": "POST /v1/artifact-candidates/get",
+        "revise_artifact_candidate": "POST /v1/artifact-candidates/revise",
+        "approve_artifact_candidate": "POST /v1/artifact-candidates/approve",
+        "reject_artifact_candidate": "POST /v1/artifact-candidates/reject",
         "get_stats": "POST /v1/stats",
     }
     assert {name: found.get(name) for name in published} == published

@@ -44,24 +44,26 @@ def test_a_missing_model_is_degraded_not_down(serve):
 def test_capabilities_promise_what_there_is(api):
     found = ok(api.get("/v1/capabilities"))
 
-    prompt = found.pop("prompts")["memory.extract"]
-    assert prompt.pop("builtin_version")
-    assert prompt == {
-        "status": "supported",
-        "reason": None,
-        "definition_version": "pc.prompt.v1",
-        "builtin_profile": None,
-    }
+    prompts = found.pop("prompts")
+    assert prompts.keys() == {"memory.extract", "experience.incubate", "experience.generate"}
+    for prompt in prompts.values():
+        assert prompt.pop("builtin_version")
+        assert prompt == {
+            "status": "supported",
+            "reason": None,
+            "definition_version": "pc.prompt.v1",
+            "builtin_profile": None,
+        }
     paths = ok(api.get("/openapi.json"))["paths"]
     assert found == {
         "source_types": ["content"],
-        "artifact_families": ["memory", "prompt"],
+        "artifact_families": ["memory", "prompt", "experience"],
         "memory_extraction": True,
         "search_modes": ["auto", "fts"],
         "context_versions": (
             ["powercontext.prepared-context.v1"] if "/v1/context/prepare" in paths else []
         ),
-        "experience_generation": False,
+        "experience_generation": True,
         "managed_skill_generation": False,
         "external_skill_registry": False,
         "handoff_generation": False,

@@ -2,35 +2,66 @@
 
     python chaos_worker.py DATABASE_URL HOME MODEL_URL SCOPE
 
+`incubate` does the same for the scope's experience windows.
+
 Nothing in it knows that it may be killed. It prints `idle`, or the code and message of the error
 that ended it.
 """
 
 import sys
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pc_store.errors import StoreError
 from pc_store.ledger.database import Database
 from pc_store.llm.client import OpenAIProposer
+from pc_store.llm.experience_client import OpenAIExperienceModel
 from pc_store.services import extract
 from pc_store.services.begin import alive
+from pc_store.services.incubate import drain_experience
 from pc_store.settings import Settings
 
 
 def work(
     url: str, home: str, model_url: str, scope_id: str, ready: Connection | None = None
 ) -> str:
-    """Drain the scope; `ready` is told right before the first window."""
+    """Drain the scope's memory windows; `ready` is told right before the first window."""
+    model = OpenAIProposer(model="stub-1", base_url=model_url, timeout_s=20, transport_retries=0)
+
+    def drain(db: Database, settings: Settings, run_id: str) -> int:
+        done = extract.drain(db, settings, model, scope_id, budget_s=60, run_id=run_id)
+        return len(done)
+
+    return _until_idle(drain, url, home, ready)
+
+
+def incubate(
+    url: str, home: str, model_url: str, scope_id: str, ready: Connection | None = None
+) -> str:
+    """Drain the scope's experience windows, as `work` does."""
+    model = OpenAIExperienceModel(
+        model="stub-1", base_url=model_url, timeout_s=20, transport_retries=0
+    )
+
+    def drain(db: Database, settings: Settings, run_id: str) -> int:
+        done = drain_experience(db, settings, model, scope_id, budget_s=60, run_id=run_id)
+        return len(done)
+
+    return _until_idle(drain, url, home, ready)
+
+
+def _until_idle(
+    drain: Callable[[Database, Settings, str], int], url: str, home: str, ready: Connection | None
+) -> str:
     db = Database(url)
     settings = Settings(home=Path(home), source_window_limit=3, retry_base_s=0)
-    model = OpenAIProposer(model="stub-1", base_url=model_url, timeout_s=20, transport_retries=0)
     run_id = extract.new_run_id()
     if ready is not None:
         ready.send("ready")
     try:
         with alive(db, run_id, every_s=0.02):
-            while extract.drain(db, settings, model, scope_id, budget_s=60, run_id=run_id):
+            while drain(db, settings, run_id):
                 pass
     except StoreError as error:
         return f"{error.code}: {error.message}"

@@ -16,6 +16,7 @@ PRELOADED = [
     "pc_store.llm.failures",
     "pc_store.llm.transport",
     "pc_store.services.extract",
+    "pc_store.services.incubate",
 ]
 WINDOW_S = 0.1
 """About what a window takes on a busy machine; a kill falls somewhere into the next two."""
@@ -29,14 +30,16 @@ def forked():
     return context
 
 
-def killed_and_restarted(forked, rig, tmp_path, *, kills: int, seed: int) -> int:
+def killed_and_restarted(
+    forked, rig, tmp_path, *, kills: int, seed: int, work=chaos_worker.work
+) -> int:
     """Kill one worker after the other, then let one finish; return how many were killed."""
     chance = random.Random(seed)
     killed = 0
     while True:
         here, there = forked.Pipe(duplex=False)
         worker = forked.Process(
-            target=chaos_worker.work,
+            target=work,
             args=(rig.url, str(tmp_path), rig.stub.base_url, SCOPE, there),
         )
         worker.start()

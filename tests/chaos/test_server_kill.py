@@ -182,6 +182,7 @@ def assert_audited(url: str, home: Any) -> None:
         db.close()
 
 
+@pytest.mark.slow
 def test_every_write_survives_three_kills_of_the_server(tmp_path, database_url):
     writers = [Writer(number) for number in range(WRITERS)]
     killed(tmp_path, database_url, writers, kills=3, seed=3)

@@ -55,6 +55,12 @@ def test_what_fails_is_an_error_here_and_on_a_server(pc, shop, model_stub):
         ({"PC_DATABASE_URL": f"mysql://u:{SECRET}@h/x"}, "ledger", ""),
         ({"PC_LLM_MODEL": "m", "PC_LLM_BASE_URL": "http://h:99999/v1"}, "model", "no address"),
         ({"PC_LLM_PROVIDER": "openai"}, "model", "PC_LLM_MODEL is not set"),
+        ({"PC_EMBED_PROVIDER": "openai"}, "embedder", "PC_EMBED_MODEL is not set"),
+        (
+            {"PC_EMBED_MODEL": "m", "PC_EMBED_BASE_URL": f"http://u:{SECRET}@127.0.0.1:9/v1"},
+            "embedder",
+            "the model endpoint cannot be reached (ConnectError)",
+        ),
         (
             {"PC_LLM_MODEL": "m", "PC_LLM_BASE_URL": f"http://u:{SECRET}@127.0.0.1:9/v1"},
             "model",
@@ -67,6 +73,19 @@ def test_what_is_misconfigured_is_named(tmp_path, env, name, says):
     assert code == 1
     assert levels(rows)[name] == "error"
     assert says in told(rows, name)
+
+
+def test_the_embedder_in_force_is_named_with_its_dimensions(tmp_path, model_stub):
+    for env, says in (
+        ({}, "the built-in encoder, 512 dimensions"),
+        ({"PC_EMBED_PROVIDER": "none"}, "none: search is by words alone"),
+        (
+            model_stub.embedding_env(),
+            f"stub-embedding-1 at {model_stub.base_url}, 64 dimensions",
+        ),
+    ):
+        code, rows = diagnosed(Command(PC_HOME=str(tmp_path), **env))
+        assert (code, told(rows, "embedder")) == (0, says)
 
 
 def test_work_that_waits_while_nobody_looks_is_an_error(tmp_path, monkeypatch):

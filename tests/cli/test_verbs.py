@@ -121,6 +121,17 @@ def test_entries_by_hand(pc, shop):
     assert pc.refused(1, "memory", "show", "shop", ENTRY)
 
 
+def test_search_asks_by_words_or_by_meaning(pc, shop):
+    shop()
+    pc.rows("memory", "remember", "shop", "The database is slow.")
+    assert pc.rows("search", "shop", "数据库很慢", "--mode", "fts") == []
+    (hit,) = pc.rows("search", "shop", "数据库很慢", "--mode", "vector")
+    assert (hit["text"], hit["matched_by"]) == ("The database is slow.", ["vector"])
+    told = pc.ok("search", "shop", "slow database", "--mode", "hybrid")
+    assert "The database is slow." in told
+    assert pc("search", "shop", "slow", "--mode", "other").exit_code == 2
+
+
 def test_purge_asks_first(pc, shop):
     shop()
     one = entry_id(pc.rows("memory", "remember", "shop", "Amounts are cents.")[0])

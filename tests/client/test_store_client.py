@@ -1,6 +1,7 @@
 """The client against a real server: every route has its method, every refusal its error."""
 
 import inspect
+import time
 
 import httpx
 import pytest
@@ -120,6 +121,35 @@ def test_artifacts_prompts_windows_and_the_service(client):
     assert "pc_http_requests_total" in client.get_metrics()
 
 
+def test_a_context_and_the_log_of_recalls(client):
+    scope = make(client, "context")
+    client.remember_memory(scope, "Amounts are integer cents.", kind="fact")
+    plain = client.prepare_context(scope, "amounts")
+    assert (plain.status, plain.content_bytes) == ("ready", len(plain.content.encode()))
+    assert plain.model_dump(exclude_unset=True).keys() == {
+        *("schema", "status", "content", "content_bytes")
+    }
+    arranged = client.prepare_context(
+        scope,
+        "amounts",
+        max_bytes=512,
+        assembly={"sections": [{"family": "memory", "limit": 1}]},
+        include=["omitted", "truncated", "recall_id", "mode"],
+    )
+    assert "## Memory" in arranged.content
+    assert (arranged.omitted, arranged.truncated) == ({}, 0)
+    with pytest.raises(errors.InvalidInput) as caught:
+        client.prepare_context(scope, "amounts", max_bytes=64)
+    assert caught.value.field == "max_bytes"
+    until = time.monotonic() + 20
+    while len(client.list_recalls(scope).items) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    newest = client.list_recalls(scope, limit=1)
+    assert newest.items[0].recall_id == arranged.recall_id
+    (older,) = client.list_recalls(scope, limit=1, cursor=newest.next_cursor).items
+    assert older.content_bytes == plain.content_bytes
+
+
 def test_scopes_bindings_and_pages(client):
     names = [make(client, f"page-{number}") for number in range(3)]
     key = ScopeBindingKey(integration="git", kind="remote", external_id="x")
@@ -156,8 +186,6 @@ def test_a_refusal_is_the_error_that_has_its_code(client, model_stub):
     with pytest.raises(errors.ArtifactNotFound):
         client.get_memory_capacity(scope)
     client.remember_memory(scope, "One.", kind="fact")
-    with pytest.raises(errors.NotSupported):
-        client.search_memory(scope, "one", mode="vector")
     client.capture_content_source(scope, "s1", "Text.")
     with pytest.raises(errors.SourceConflict):
         client.capture_content_source(scope, "s1", "Other text.")
@@ -166,6 +194,13 @@ def test_a_refusal_is_the_error_that_has_its_code(client, model_stub):
         client.flush_memory(scope)
     with pytest.raises(errors.InvalidInput, match="cannot be sent"):
         client.remember_memory(scope, "\ud800", kind="fact")
+
+
+def test_a_search_that_the_server_cannot_do_is_told(tmp_path):
+    with served(home=tmp_path, embed_provider="none") as server, Client(server.url) as client:
+        client.remember_memory(make(client, "words"), "One.", kind="fact")
+        with pytest.raises(errors.NotSupported):
+            client.search_memory("words", "one", mode="vector")
 
 
 def test_an_idempotency_key_makes_a_call_once(client):

@@ -75,6 +75,11 @@ def contract_model() -> Iterator[ModelStub]:
         stub.whenever("POISON-500", status(500))
         stub.whenever("POISON-503", status(503))
         stub.whenever("POISON-JSON", says({"candidates": None}))
+        lesson = dict.fromkeys(("situation", "action", "outcome", "lesson"), "Amounts are cents.")
+        stub.whenever("TEACHES-NOTHING", says({"proposal": None}))
+        stub.whenever("TEACHES", says({"proposal": lesson}))
+        stub.whenever('"target_evidence_id"', says({"proposal": None}))
+        stub.whenever('"kind":"task-outcome"', says({"candidates": []}))
         yield stub
 
 
@@ -92,6 +97,7 @@ def served(
         "PC_SOURCE_WINDOW_LIMIT": "3",
         "PC_LLM_TRANSPORT_RETRIES": "0",
         "PC_RETRY_BASE_S": "0",
+        "PC_EMBED_PROVIDER": "none",  # as the published server is without configuration
     }
     with ServerProcess(tmp_path_factory.mktemp("served"), **env) as server:
         yield server

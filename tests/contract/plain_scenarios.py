@@ -23,6 +23,9 @@ def an_unknown_field_is_refused(pc: Caller) -> None:
         ("list_memory_changes", {}),
         ("get_memory_capacity", {}),
         ("capture_content_source", {"source_id": "s", "content": "a"}),
+        ("list_artifact_candidates", {}),
+        ("get_artifact_candidate", {"candidate_id": "cand_x"}),
+        ("approve_artifact_candidate", {"candidate_id": "cand_x", "expected_version": 1}),
     ):
         asked = fields | {"unheard_of": 1}
         details = pc.memory_refused(422, "invalid_request", operation, **asked)

@@ -15,6 +15,7 @@ def what_we_do_not_offer_is_refused_cleanly(pc: Caller) -> None:
         ("query_artifact_tags", {"tags": ["a"]}, asked),
         ("list_artifacts", {}, asked | {"family": "skill"}),
         ("list_artifacts", {}, asked | {"family": "topic-memory"}),
+        ("list_artifact_candidates", asked | {"family": "skill"}, {}),
         ("get_access_principal", None, {}),
     ):
         answer = pc.call(operation, request, **arguments)
@@ -30,3 +31,13 @@ def a_memory_cannot_be_created_beside_the_scopes_own(pc: Caller) -> None:
     answer = pc.call("create_artifact", asked, scope_id=pc.scope)
     assert answer.status in {404, 405, 422}, answer
     assert answer.code
+
+
+def an_experience_cannot_be_created_past_its_review(pc: Caller) -> None:
+    """1.2.0 writes it as it is given."""
+    said = dict.fromkeys(("situation", "action", "outcome", "lesson"), "text")
+    asked = {"family": "experience", "content": said}
+    answer = pc.call("create_artifact", asked, scope_id=pc.scope)
+    assert answer.status in {404, 405, 422}, answer
+    assert answer.code
+    assert pc.ok("list_artifacts", {}, scope_id=pc.scope, family="experience")["items"] == []

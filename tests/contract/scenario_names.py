@@ -10,8 +10,12 @@ MODULES = (
     "search_scenarios",
     "window_scenarios",
     "source_scenarios",
+    "work_scenarios",
     "scope_scenarios",
     "artifact_scenarios",
+    "experience_scenarios",
+    "candidate_scenarios",
+    "context_scenarios",
     "service_scenarios",
 )
 PLAIN_ONLY = "plain_scenarios"

@@ -31,6 +31,24 @@ def filled(tmp_path, contract_model: ModelStub):
                     assert http.post("/v1/memory/remember", json=entry).status_code == 200
                     source = {"scope_id": scope, "source_id": text, "content": f"We chose {text}."}
                     assert http.post("/v1/sources/content", json=source).status_code == 202
+                log = {"scope_id": scope, "source_id": "worklog-17", "content": "0.29 became 28."}
+                assert http.post("/v1/sources/content", json=log).status_code == 202
+                said = dict.fromkeys(("situation", "action", "outcome", "lesson"), "A text.")
+                proposed = {
+                    "scope_id": scope,
+                    "proposal": said,
+                    "source_refs": [{"name": "content", "source_id": "worklog-17"}],
+                    "artifact_refs": [],
+                }
+                for verb in ("approve", "reject"):
+                    made = http.post("/v1/experience/propose", json=proposed).json()
+                    decided = {
+                        "scope_id": scope,
+                        "candidate_id": made["candidate_id"],
+                        "expected_version": 1,
+                    } | ({"reason": "no"} if verb == "reject" else {})
+                    answer = http.post(f"/v1/artifact-candidates/{verb}", json=decided)
+                    assert answer.status_code == 200
         yield server
 
 

@@ -19,7 +19,8 @@ from pc_store.domain.proposal import Evidence
 from pc_store.errors import (
     ModelMisconfigured,
 )
-from pc_store.llm.client import DEFAULT_BASE_URL, OpenAIProposer
+from pc_store.llm.client import OpenAIProposer
+from pc_store.llm.endpoint import DEFAULT_BASE_URL
 from pc_store.llm.providers import proposer as proposer_of
 from pc_store.settings import Settings
 

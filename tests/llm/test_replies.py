@@ -6,15 +6,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pc_store.domain.proposal import KINDS, Proposal, Rejected
+from pc_store.llm.judging import explain, sift
 from pc_store.llm.policy import folded
-from pc_store.llm.replies import (
-    UnreadableError,
-    explain,
-    one_object,
-    read_leniently,
-    reply_model,
-    sift,
-)
+from pc_store.llm.replies import ChangesReply, reply_model
+from pc_store.llm.unwrap import UnreadableError, one_object
 
 GOOD = {"intent": "add", "kind": "fact", "text": "Amounts are cents.", "evidence_ids": ["e1"]}
 REVISION = {**GOOD, "intent": "revise", "entry_id": "m1"}
@@ -205,7 +200,7 @@ FULL = json.dumps({"candidates": [GOOD]})
     ],
 )
 def test_the_one_object_is_found_where_there_is_no_doubt(text):
-    assert read_leniently(text) == [GOOD]
+    assert ChangesReply.parts_in(text) == [GOOD]
     assert len(MODEL.model_validate_json(text).candidates) == 1
 
 
@@ -214,13 +209,14 @@ def test_the_one_object_is_found_where_there_is_no_doubt(text):
 )
 def test_what_stands_in_a_string_is_left_alone(said):
     text = json.dumps({"candidates": [{**GOOD, "text": said}]})
-    assert read_leniently(text) == [{**GOOD, "text": said}]
+    assert ChangesReply.parts_in(text) == [{**GOOD, "text": said}]
     mended = text.replace("}]}", "},]}")
-    assert read_leniently(mended) == [{**GOOD, "text": said}]
+    assert ChangesReply.parts_in(mended) == [{**GOOD, "text": said}]
 
 
 def test_raw_line_breaks_in_a_string_are_read():
-    assert read_leniently('{"candidates": [{"text": "two\nlines"}]}') == [{"text": "two\nlines"}]
+    raw = '{"candidates": [{"text": "two\nlines"}]}'
+    assert ChangesReply.parts_in(raw) == [{"text": "two\nlines"}]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +246,7 @@ def test_raw_line_breaks_in_a_string_are_read():
     ],
 )
 def test_an_answer_that_leaves_doubt_is_not_read(text):
-    assert read_leniently(text) is None
+    assert ChangesReply.parts_in(text) is None
     with pytest.raises(UnreadableError):
         one_object(text)
     with pytest.raises(ValidationError):
@@ -261,7 +257,7 @@ def test_an_answer_that_leaves_doubt_is_not_read(text):
     "text", ["{}", '{"candidates": null}', '{"candidates": {}}', '{"candidates": "none"}']
 )
 def test_only_a_list_of_candidates_counts_as_an_answer(text):
-    assert read_leniently(text) is None
+    assert ChangesReply.parts_in(text) is None
     with pytest.raises(ValidationError):
         MODEL.model_validate_json(text)
 
@@ -272,13 +268,13 @@ def test_an_empty_list_is_an_answer():
 
 def test_reading_takes_linear_time():
     prose = 'Well, {user} and [1] and " and , ] ' * 20_000
-    assert read_leniently(prose + FULL) == [GOOD]
-    assert read_leniently('{"a": "' * 50_000) is None
+    assert ChangesReply.parts_in(prose + FULL) == [GOOD]
+    assert ChangesReply.parts_in('{"a": "' * 50_000) is None
 
 
 @given(st.text())
 def test_no_text_whatever_makes_the_reader_fail_otherwise(text):
-    read_leniently(text)
+    ChangesReply.parts_in(text)
 
 
 JSON = st.recursive(

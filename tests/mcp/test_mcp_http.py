@@ -10,7 +10,21 @@ from talking import Tools, talk
 
 NAMES = {
     "capture_content_source": (False, False, True),
+    "record_task_outcome": (False, False, True),
+    "record_task_receipt": (False, False, True),
     "search_memory": (True, False, True),
+    "prepare_context": (True, False, True),
+    "propose_experience": (False, False, False),
+    "generate_experience": (False, False, False),
+    "get_experience": (True, False, True),
+    "search_experiences": (True, False, True),
+    "list_artifact_candidates": (True, False, True),
+    "get_artifact_candidate": (True, False, True),
+    "list_artifact_candidate_history": (True, False, True),
+    "compare_artifact_candidate": (True, False, True),
+    "revise_artifact_candidate": (False, True, False),
+    "approve_artifact_candidate": (False, True, True),
+    "reject_artifact_candidate": (False, True, False),
     "list_memory_entries": (True, False, True),
     "get_memory_entry": (True, False, True),
     "get_memory_capacity": (True, False, True),
@@ -123,6 +137,77 @@ def test_a_memory_is_made_from_a_captured_text_and_found_again(server, model_stu
     assert found["hits"][0]["citation"] == listed["entries"][0]["citation"]
 
 
+def test_a_context_is_prepared_as_over_http(server):
+    async def conversation(tools):
+        await scope(tools, "context")
+        told = {"scope_id": "context", "kind": "fact", "text": "Amounts are cents."}
+        await tools.ok("remember_memory", **told)
+        prepared = await tools.ok("prepare_context", scope_id="context", query="amounts")
+        details = await tools.refused(
+            "prepare_context", "invalid_request", scope_id="context", query="a", max_bytes=64
+        )
+        return prepared, details
+
+    prepared, details = talk(mcp_url(server), conversation)
+    body = {"scope_id": "context", "query": "amounts"}
+    assert prepared == server.post("/v1/context/prepare", body).json()
+    assert "Amounts are cents." in prepared["content"]
+    assert details["field"] == "max_bytes"
+
+
+def test_a_lesson_is_proposed_reviewed_and_found(server):
+    lesson = {
+        "situation": "An amount went through a float.",
+        "action": "Parsed the text as Decimal.",
+        "outcome": "The cents are right.",
+        "lesson": "Parse money as Decimal.",
+        "failure": None,
+    }
+    cited = {"source_refs": [{"name": "content", "source_id": "s1"}], "artifact_refs": []}
+    here = {"scope_id": "lessons"}
+
+    async def conversation(tools):
+        await scope(tools, "lessons")
+        await tools.ok("capture_content_source", **here, source_id="s1", content="0.29 became 28.")
+        made = await tools.ok("propose_experience", **here, proposal=lesson, **cited)
+        of = {**here, "candidate_id": made["candidate_id"]}
+        assert await tools.ok("get_artifact_candidate", **of) == made
+        assert (await tools.ok("list_artifact_candidates", **here))["candidates"] == [made]
+        compared = await tools.ok("compare_artifact_candidate", **of)
+        assert [one["after"] for one in compared["changes"]] == list(lesson.values())[:4]
+        other = lesson | {"lesson": "Parse weights as Decimal, too."}
+        revised = await tools.ok(
+            "revise_artifact_candidate", **of, expected_version=1, proposal=other, **cited
+        )
+        stale = await tools.refused(
+            "approve_artifact_candidate", "candidate_conflict", **of, expected_version=1
+        )
+        assert stale == {"expected_version": 1, "current_version": 2}
+        approved = await tools.ok("approve_artifact_candidate", **of, expected_version=2)
+        final = {"expected_version": 2, "reason": "no"}
+        await tools.refused("reject_artifact_candidate", "candidate_terminal", **of, **final)
+        history = await tools.ok("list_artifact_candidate_history", **of)
+        ref = approved["result_artifact"]
+        read = await tools.ok("get_experience", **here, artifact=ref)
+        found = await tools.ok("search_experiences", **here, query="weights")
+        rejected = await tools.ok("propose_experience", **here, proposal=lesson, **cited)
+        rejected = await tools.ok(
+            "reject_artifact_candidate",
+            **here,
+            candidate_id=rejected["candidate_id"],
+            expected_version=1,
+            reason="said already",
+        )
+        return revised, history, ref, read, found, rejected
+
+    revised, history, ref, read, found, rejected = talk(mcp_url(server), conversation)
+    assert [one["version"] for one in history["versions"]] == [1, 2]
+    assert history["decision"]["result_artifact"] == ref
+    assert read["content"] == revised["proposal"]
+    assert [hit["artifact"] for hit in found["hits"]] == [ref]
+    assert rejected["decision_reason"] == "said already"
+
+
 def test_a_stale_citation_is_refused_with_a_fresh_one_that_works(server):
     async def conversation(tools):
         await scope(tools, "stale")
@@ -204,7 +289,7 @@ def test_refusals_carry_the_code_and_details_of_the_http_error(
 def test_an_unknown_tool_is_a_protocol_error(server):
     async def conversation(tools):
         with pytest.raises(mcp.MCPError) as caught:
-            await tools.call("prepare_context", scope_id="s", query="x")
+            await tools.call("search_everything", scope_id="s", query="x")
         return caught.value.code
 
     assert talk(mcp_url(server), conversation) == mcp.types.INVALID_PARAMS

@@ -24,9 +24,11 @@ from pc_pipelines.definitions import defs
 from pc_pipelines.partitions import memory_windows as window_set
 from pc_pipelines.partitions import scopes as scope_set
 from pc_pipelines.resources import StoreResource
+from pc_pipelines.window_sets import EXPERIENCE_WINDOWS, MEMORY_WINDOWS, WindowSet
 from pc_store.domain.scope import partition_key
 from pc_store.domain.source import new_source
 from pc_store.domain.verdict import CHECKS
+from pc_store.domain.window import Consumer
 from pc_store.ledger.database import Database, open_database
 from pc_store.ledger.windows import WindowRow
 from pc_store.services.administer import ScopeStatus, create_scope, scope_status
@@ -76,7 +78,7 @@ class Tick:
         return [
             r.run_config["ops"]["drain"]["config"]["scopes"]
             for r in self.requests
-            if r.job_name == "memory_drain"
+            if r.job_name in ("memory_drain", "experience_drain")
         ]
 
 
@@ -92,7 +94,7 @@ class Plant:
     instance: dg.DagsterInstance
     home: Path
     cursors: dict[str, str | None] = field(default_factory=dict)
-    run_keys: set[str] = field(default_factory=set)
+    run_keys: set[tuple[str, str | None]] = field(default_factory=set)
 
     @property
     def settings(self) -> Settings:
@@ -112,11 +114,20 @@ class Plant:
         ]
         capture_many(self.db, scope_id, offered, now_us=now_us())
 
+    def put_outcomes(self, scope_id: str, *contents: str) -> None:
+        """Append sources that say of themselves that they are task outcomes."""
+        first = self.status(scope_id).high_watermark + 1
+        offered = [
+            new_source(f"s{n}", content, {"kind": "task-outcome"})
+            for n, content in enumerate(contents, start=first)
+        ]
+        capture_many(self.db, scope_id, offered, now_us=now_us())
+
     def status(self, scope_id: str) -> ScopeStatus:
         return scope_status(self.db, scope_id)
 
-    def cursor(self, scope_id: str) -> int:
-        return self.status(scope_id).cursors["memory"]
+    def cursor(self, scope_id: str, consumer: Consumer = "memory") -> int:
+        return self.status(scope_id).cursors[consumer]
 
     def texts(self, scope_id: str) -> list[str]:
         """Texts of the active entries, by creation."""
@@ -156,8 +167,11 @@ class Plant:
         tags: Mapping[str, str] | None = None,
     ) -> dg.ExecuteInProcessResult:
         """Run a job in this process; a failed run is returned, not raised."""
-        if partition is not None:
-            definition = scope_set if job == "source_ingestion" else window_set
+        if partition is not None and job != "search_index_build":  # whose partitions are static
+            definition = scope_set
+            for windows in (MEMORY_WINDOWS, EXPERIENCE_WINDOWS):
+                if job == windows.window_job:
+                    definition = windows.partitions
             self.instance.add_dynamic_partitions(str(definition.name), [partition])
         return defs.resolve_job_def(job).execute_in_process(
             instance=self.instance,
@@ -172,9 +186,16 @@ class Plant:
         config = {"ops": {"memory_windows": {"config": {"mode": mode}}}} if mode else None
         return self.run("memory_extraction", partition=key, config=config)
 
-    def drain(self, *scope_keys: str, **config: Any) -> dg.ExecuteInProcessResult:
+    def incubate(self, key: str, *, mode: str | None = None) -> dg.ExecuteInProcessResult:
+        """Run one experience window."""
+        config = {"ops": {"experience_windows": {"config": {"mode": mode}}}} if mode else None
+        return self.run("experience_incubation", partition=key, config=config)
+
+    def drain(
+        self, *scope_keys: str, job: str = "memory_drain", **config: Any
+    ) -> dg.ExecuteInProcessResult:
         return self.run(
-            "memory_drain",
+            job,
             config={"ops": {"drain": {"config": {"scopes": list(scope_keys), **config}}}},
         )
 
@@ -196,7 +217,7 @@ class Plant:
     def tick(self, name: str) -> "Tick":
         """Evaluate a sensor as the daemon does, and do what the daemon does with the outcome.
 
-        Requests with a run key that was used before are dropped, as the daemon drops them.
+        Requests with a run key that the sensor used before are dropped, as the daemon drops them.
         """
         sensor = REPOSITORY.get_sensor_def(name)
         context = dg.build_sensor_context(
@@ -221,9 +242,9 @@ class Plant:
         fresh = [
             r if r.job_name else r.with_replaced_attrs(job_name=sensor.job_name)
             for r in outcome.run_requests or []
-            if r.run_key not in self.run_keys
+            if (name, r.run_key) not in self.run_keys
         ]
-        self.run_keys |= {str(request.run_key) for request in fresh}
+        self.run_keys |= {(name, request.run_key) for request in fresh}
         return Tick(fresh, outcome.skip_message, list(outcome.asset_events))
 
     def perform(self, tick: "Tick") -> list[dg.ExecuteInProcessResult]:
@@ -251,10 +272,11 @@ class Plant:
         assert event is not None
         return {name: value.value for name, value in event.metadata.items()}
 
-    def checks(self, key: str) -> dict[str, str]:
+    def checks(self, key: str, windows: WindowSet = MEMORY_WINDOWS) -> dict[str, str]:
         """How the UI's partitions tab shows each check of a window."""
-        keys = [AssetCheckKey(dg.AssetKey("memory_windows"), check) for check in CHECKS]
-        status = dict.fromkeys(CHECKS, "Missing")
+        names = windows.family.checks
+        keys = [AssetCheckKey(windows.asset_key, check) for check in names]
+        status = dict.fromkeys(names, "Missing")
         for info in self.instance.event_log_storage.get_asset_check_partition_info(
             keys, partition_keys=[key]
         ):
@@ -282,7 +304,7 @@ def failure_message(result: dg.ExecuteInProcessResult) -> str:
 def steps(result: dg.ExecuteInProcessResult, kind: DagsterEventType) -> list[str]:
     """Names of the ops with an event of this kind, in order."""
     return [
-        str(event.step_key).removeprefix("memory_windows.")
+        str(event.step_key).rpartition(".")[2]
         for event in result.all_events
         if event.event_type == kind
     ]

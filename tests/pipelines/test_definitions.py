@@ -97,6 +97,8 @@ def _op(op: dg.OpDefinition) -> str:
 
 
 def _partitions(definition: Any) -> str | None:
+    if isinstance(definition, dg.StaticPartitionsDefinition):
+        return ", ".join(definition.get_partition_keys())
     return definition.name if definition is not None else None
 
 

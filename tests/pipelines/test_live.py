@@ -1,5 +1,6 @@
 """A real `dagster dev`: its daemon, queue, run workers and the GraphQL of its UI."""
 
+import json
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from pc_store.services.administer import create_scope, scope_status
 from pc_store.services.capture import capture_many
 from pc_store.services.clock import now_us
 from pc_store.services.remember import list_entries
+from pc_store.services.review import approve, list_candidates
 from pc_store.services.watch import list_windows
 
 FIRST = "shop@00000001-00000003"
@@ -29,6 +31,14 @@ class Store:
 
     def put(self, scope_id: str, count: int) -> None:
         offered = [new_source(f"s{n}", f"Fact {n} holds. Lunch.") for n in range(1, count + 1)]
+        capture_many(self.db, scope_id, offered, now_us=now_us())
+
+    def put_outcomes(self, scope_id: str, *contents: str) -> None:
+        first = scope_status(self.db, scope_id).high_watermark + 1
+        offered = [
+            new_source(f"o{n}", content, {"kind": "task-outcome"})
+            for n, content in enumerate(contents, start=first)
+        ]
         capture_many(self.db, scope_id, offered, now_us=now_us())
 
     def cursor(self, scope_id: str) -> int:
@@ -207,3 +217,52 @@ def test_everything_killed_and_the_window_is_processed_once_afterwards(live, mod
     assert store.texts("shop") == ["Fact 1 holds.", "Fact 2 holds.", "Fact 3 holds."]
     assert store.attempts(parse_key(FIRST).scope_key) == {FIRST: ("processed", 2)}
     assert dagster.stop() == 0
+
+
+_OBSERVED = """
+query Observed($key: AssetKeyInput!) {
+  assetOrError(assetKey: $key) { ... on Asset { assetObservations(limit: 10) {
+    metadataEntries { label ... on IntMetadataEntry { intValue } } } } }
+}
+"""
+
+
+@pytest.mark.slow
+def test_task_outcomes_become_candidates_and_what_people_approve_is_shown(live):
+    dagster, store = live(put={"shop": 1}, EXPERIENCE_SCHEDULE_SECONDS="1")
+    told = {
+        "objective": "Import the orders.",
+        "status": "succeeded",
+        "summary": "It was imported.",
+        "observations": [{"text": "The import ran."}],
+    }
+    store.put_outcomes("shop", json.dumps(told), json.dumps(told | {"objective": "Export them."}))
+
+    def candidates():
+        return list_candidates(store.db, "shop").items
+
+    dagster.wait_for(lambda: len(candidates()) == 2, "the candidates", within_s=90)
+    first = candidates()[0]
+    approve(store.db, "shop", first.candidate_id, expected_version=1, now_us=now_us())
+    dagster.wait_for(
+        lambda: dagster.partitions("experience")["materialized"] == ["shop"], "the report"
+    )
+
+    def waiting() -> list[int]:
+        found = dagster.graphql(_OBSERVED, key={"path": ["review_inbox"]})["assetOrError"]
+        return [
+            entry["intValue"]
+            for one in found["assetObservations"]
+            for entry in one["metadataEntries"]
+            if entry["label"] == "pending"
+        ]
+
+    dagster.wait_for(lambda: waiting()[:1] == [1], "the observation", within_s=90)
+    dagster.wait_for(lambda: not dagster.unfinished(), "the runs to end")
+    done = dagster.partitions("experience_windows")
+    assert done["failed"] == []
+    assert done["materialized"][-1].endswith("-00000003")
+    lanes = {run["tags"].get("pc/lane") for run in dagster.runs(statuses=["SUCCESS"])}
+    assert {"memory/shop", "experience/shop"} <= lanes
+    assert failures(dagster) == []
+    assert alarming(dagster.log.read_text()) == []

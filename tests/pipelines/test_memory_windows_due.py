@@ -17,6 +17,9 @@ from pc_store.services.clock import now_us
 
 NAMES = (
     "memory_windows_due",
+    "experience_windows_due",
+    "experience_observer",
+    "review_inbox_observer",
     "landing_files_arrived",
     "source_log_observer",
     "windows_committed_elsewhere",
@@ -79,6 +82,7 @@ def test_a_backlog_of_more_than_three_windows_is_one_drain(plant: Plant):
     assert plant.cursor("more") == 10
 
 
+@pytest.mark.slow
 def test_many_small_scopes_are_swept_and_a_backlog_keeps_its_own_run(plant: Plant):
     many = [f"s{n:02}" for n in range(25)]
     for scope in many:

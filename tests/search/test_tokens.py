@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from pc_store.search.tokens import (
     TOKEN_MAX_CHARS,
     Unit,
     _simplified,
+    is_east_asian,
     query_terms,
     query_units,
     terms_of,
@@ -83,6 +85,13 @@ def test_no_text_makes_the_tokeniser_slow(piece):
     assert len(tokens(piece * 50_000)) <= 50_000 * 4
 
 
+@pytest.mark.parametrize("piece", ["“", "‘", "「a", "'", "'a ", '"', "`of", "的", "许可以后", "+'"])
+def test_no_query_makes_its_units_slow(piece):
+    began = time.process_time()
+    query_units(piece * (50_000 // len(piece)))
+    assert time.process_time() - began < 2
+
+
 @pytest.mark.parametrize(
     ("query", "terms"),
     [
@@ -92,9 +101,12 @@ def test_no_text_makes_the_tokeniser_slow(piece):
         ("如何 怎么", []),
         ("的", []),
         ("的是", []),
-        ("金额怎么存", ["金额", "存", "额怎", "么存", "金", "额"]),
+        ("金额怎么存", ["金额", "额怎", "么存", "存", "金", "额"]),
+        ("金额的存储", ["金额", "额的", "的存", "存储", "金", "额", "存", "储"]),
         ("amount 字段", ["amount", "字段", "字", "段"]),
-        ('"the amount"', ["the", "amount"]),
+        ('"the amount"', ["amount"]),
+        ("what is “amount 字段” about", ["amount", "字段", "字", "段"]),
+        ("i just want any amounts", ["want", "amounts", "amount"]),
         ("“如何”", ["如何", "如", "何"]),
         ("`to be`", ["to", "be"]),
         ("do not", ["not"]),
@@ -102,6 +114,17 @@ def test_no_text_makes_the_tokeniser_slow(piece):
 )
 def test_query_terms_of(query, terms):
     assert query_terms(query) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *[(text, True) for text in ("amount 字段", "金額", "データ", "ﾃﾞｰﾀ", "값")],
+        *[(text, False) for text in ("", "amount", "ａｍｏｕｎｔ", "сумма", "。？", "😀", "ไทย")],
+    ],
+)
+def test_a_text_is_east_asian_when_it_holds_one_such_letter(text, expected):
+    assert is_east_asian(text) is expected
 
 
 def test_a_wrongly_cut_phrase_still_asks_for_the_right_pair():
@@ -112,14 +135,39 @@ def test_a_traditional_question_word_is_one_too():
     assert query_terms("為什麼") == []
 
 
-def test_single_characters_and_numbers_of_a_compound_are_weak():
-    assert query_units("数据库 v1.4") == (
-        Unit(("数据", "据库"), ("数", "据", "库")),
-        Unit(("v1.4", "v1"), ("4",)),
-    )
-    assert Unit((), ("a",)).need == 1
-    assert Unit((), ("a", "b", "c")).need == 2
-    assert Unit((), ("a", "b", "c", "d", "e", "f")).need == 3
+def test_a_han_run_is_asked_for_pair_by_pair_and_a_lone_character_for_itself():
+    assert query_units("数据库") == (Unit(("数据",), ("数", "据")), Unit(("据库",), ("据", "库")))
+    assert query_units("库") == (Unit(("库",)),)
+    assert query_units("在库的") == (Unit(("在库",)), Unit(("库",)), Unit(("库的",)))
+
+
+def test_stemmed_words_and_a_compounds_numbers_and_letters_are_light():
+    assert query_units("v1.4") == (Unit(("v1.4", "v1"), ("4",), ("4",)),)
+    assert query_units("amounts") == (Unit(("amounts", "amount"), (), ("amounts",)),)
+    assert query_units("hows") == (Unit(("hows",)),), "its stem is a function word"
+
+
+@pytest.mark.parametrize(
+    ("weak", "need"), [("a", 2), ("aa", 2), ("ab", 2), ("abc", 2), ("abcdef", 3)]
+)
+def test_at_least_two_weak_terms_make_a_hit(weak, need):
+    assert Unit((), tuple(weak)).need == need
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("“to be” x", ["to", "be", "x"]),
+        ("'it' is 'to be'", ["it", "to", "be"]),
+        ("“it 'is” amount'", ["it", "is", "amount"]),
+        ("‘如何’ `的`", ["如何", "的", "如", "何"]),
+        ("c+'to be'", ["c+'to", "c"]),
+        ('"to', []),
+        ('"to amount"', ["amount"]),
+    ],
+)
+def test_a_quotation_of_function_words_is_verbatim(query, terms):
+    assert query_terms(query) == terms
 
 
 WORDS = ["amount", "how", "订单金额", "怎么存", "v1.4.1", "foo.bar", "的", "データ", "not", "c++"]

@@ -7,9 +7,11 @@ from model_stub import adding, says, status, text
 from pc_store.domain.window import parse_key
 from pc_store.errors import CursorConflict, ModelError, NotFound, WindowRefused
 from pc_store.ledger import cursors
-from pc_store.services import extract, recover
+from pc_store.services import extract, recover, settle
+from pc_store.services.ask import ask
 from pc_store.services.begin import open_named, open_next
 from pc_store.services.clock import now_us
+from pc_store.services.extract import MEMORY
 
 
 def refused(rig, first, last, *, mode="auto") -> str:
@@ -133,17 +135,17 @@ def test_an_open_window_behind_the_cursor_ends_as_superseded_and_the_next_one_is
     assert rig.ranges("superseded") == [(0, 3)]
     assert rig.texts() == [fact(n) for n in (2, 3, 4)]
     with pytest.raises(CursorConflict, match="is superseded already: another run ended it"):
-        extract.ask(rig.db, rig.settings, rig.model, stale.window_id)
+        ask(MEMORY, rig.db, rig.settings, rig.model, stale.window_id)
 
 
 def test_a_commit_whose_cursor_has_moved_writes_nothing_and_supersedes_the_window(rig):
     rig.put_facts(5)
     stale = open_next(rig.db, rig.settings, SCOPE, "memory", run_id="r", now_us=now_us()).window
-    extract.ask(rig.db, rig.settings, rig.model, stale.window_id)
+    ask(MEMORY, rig.db, rig.settings, rig.model, stale.window_id)
     with rig.db.write() as conn:
         cursors.advance(conn, SCOPE, "memory", after=0, through=1, now_us=now_us())
     with pytest.raises(CursorConflict) as caught:
-        extract.commit_window(rig.db, rig.settings, stale.window_id, run_id="r")
+        settle.commit_window(MEMORY, rig.db, rig.settings, stale.window_id, run_id="r")
     assert caught.value.message == (
         "the memory cursor is at 1, this window starts after 0: another run committed first"
     )
@@ -154,12 +156,12 @@ def test_a_commit_whose_cursor_has_moved_writes_nothing_and_supersedes_the_windo
 def test_a_commit_repeated_by_the_run_that_made_it_answers_the_same(rig):
     rig.put_facts(2)
     window = open_next(rig.db, rig.settings, SCOPE, "memory", run_id="r", now_us=now_us()).window
-    extract.ask(rig.db, rig.settings, rig.model, window.window_id)
-    first = extract.commit_window(rig.db, rig.settings, window.window_id, run_id="r")
-    again = extract.commit_window(rig.db, rig.settings, window.window_id, run_id="r")
+    ask(MEMORY, rig.db, rig.settings, rig.model, window.window_id)
+    first = settle.commit_window(MEMORY, rig.db, rig.settings, window.window_id, run_id="r")
+    again = settle.commit_window(MEMORY, rig.db, rig.settings, window.window_id, run_id="r")
     assert again == first
     with pytest.raises(CursorConflict):
-        extract.commit_window(rig.db, rig.settings, window.window_id, run_id="another")
+        settle.commit_window(MEMORY, rig.db, rig.settings, window.window_id, run_id="another")
     assert rig.head() == 1
 
 

@@ -11,9 +11,12 @@ from pc_store.domain.proposal import Usage
 from pc_store.domain.refs import ArtifactRef
 from pc_store.errors import NotFound, RevisionConflict, StoreBusy
 from pc_store.ledger.database import Database
-from pc_store.services import extract, instruct
+from pc_store.services import extract, instruct, settle
+from pc_store.services.ask import ask
+from pc_store.services.begin import open_next
 from pc_store.services.clock import now_us
 from pc_store.services.commit import lock_memory
+from pc_store.services.extract import MEMORY
 from pc_store.services.plan import plan_windows
 from pc_store.settings import Settings
 
@@ -273,10 +276,10 @@ def test_a_prompt_changed_after_asking_leaves_the_lineage_with_the_one_that_was_
     rig.put_facts(1)
     key = instruct.MEMORY_EXTRACT
     instruct.set_prompt(rig.db, SCOPE, key, "Keep facts.", now_us=now_us())
-    opened = extract.open_next(rig.db, rig.settings, SCOPE, "memory", run_id="r", now_us=now_us())
-    extract.ask(rig.db, rig.settings, rig.model, opened.window.window_id)
+    opened = open_next(rig.db, rig.settings, SCOPE, "memory", run_id="r", now_us=now_us())
+    ask(MEMORY, rig.db, rig.settings, rig.model, opened.window.window_id)
     instruct.set_prompt(rig.db, SCOPE, key, "Keep nothing.", now_us=now_us())
-    extract.commit_window(rig.db, rig.settings, opened.window.window_id, run_id="r")
+    settle.commit_window(MEMORY, rig.db, rig.settings, opened.window.window_id, run_id="r")
     assert rig.lineage(1) == [("source", "s1", None), ("artifact", "memory.extract", 1)]
     assert rig.last().prompt_revision == "scope revision 1"
 
@@ -298,15 +301,15 @@ def test_usage_is_recorded_per_window_and_adds_up_over_attempts(rig):
 
 def asked_and_not_committed(rig) -> str:
     """Ask about the next window, then fail its commit for a lock that somebody else holds."""
-    opened = extract.open_next(rig.db, rig.settings, SCOPE, "memory", run_id="r", now_us=now_us())
+    opened = open_next(rig.db, rig.settings, SCOPE, "memory", run_id="r", now_us=now_us())
     window_id = opened.window.window_id
-    extract.ask(rig.db, rig.settings, rig.model, window_id)
+    ask(MEMORY, rig.db, rig.settings, rig.model, window_id)
     impatient = Database(rig.url, wait_s=0.2)
     try:
         with rig.db.write() as conn:
             lock_memory(conn, SCOPE)
             with pytest.raises(StoreBusy):
-                extract.commit_window(impatient, rig.settings, window_id, run_id="r")
+                settle.commit_window(MEMORY, impatient, rig.settings, window_id, run_id="r")
     finally:
         impatient.close()
     assert (rig.cursor(), rig.head()) == (0, 0)

@@ -230,9 +230,7 @@ class Histories(RuleBasedStateMachine):
     @rule(citation=cited)
     def purge(self, citation):
         one = self.known[citation.entry_id]
-        done = erase(
-            self.db, self.settings.index_path, "shop", citation.entry_id, now_us=next(self.clock)
-        )
+        done = erase(self.db, "shop", citation.entry_id, now_us=next(self.clock))
         if one.active:
             self.moved()
         one.active, one.purged, one.text = False, True, ""

@@ -11,7 +11,8 @@ from pc_store.ledger import vectors
 from pc_store.ledger.schema import vectors as table
 from pc_store.llm.embeddings import PackagedEncoder
 from pc_store.services import administer, capture, extract, remember
-from pc_store.services.provide import LedgerEmbedder, proposer
+from pc_store.services.embed import LedgerEmbedder
+from pc_store.services.provide import proposer
 from pc_store.settings import Settings
 
 RULE = "Import errors must include the original CSV row number."

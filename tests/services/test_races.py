@@ -10,10 +10,13 @@ import sqlalchemy as sa
 from extraction_rig import SCOPE, fact
 from model_stub import adding, hold, says, text
 
+from pc_store.domain.verdict import Verdict
 from pc_store.errors import Conflict, CursorConflict, RevisionConflict, StoreError
-from pc_store.services import extract
+from pc_store.services import settle
+from pc_store.services.ask import ask
 from pc_store.services.begin import open_next
 from pc_store.services.clock import now_us
+from pc_store.services.extract import MEMORY
 from pc_store.services.remember import entry_history
 
 WORKER = Path(__file__).parents[1] / "chaos" / "chaos_worker.py"
@@ -79,13 +82,13 @@ def test_the_answers_of_two_runs_may_arrive_at_the_same_moment(rig):
             rig.db, rig.settings, SCOPE, "memory", run_id="r", now_us=now_us()
         ).window
 
-        def ask(window_id=window.window_id):
-            return extract.ask(rig.db, rig.settings, rig.model, window_id)
+        def asked(window_id=window.window_id):
+            return ask(MEMORY, rig.db, rig.settings, rig.model, window_id)
 
-        first, second = Together(ask, ask).join()
+        first, second = Together(asked, asked).join()
         assert [first.proposals, second.proposals] == [first.proposals] * 2
         assert rig.drafts() == 1
-        extract.commit_window(rig.db, rig.settings, window.window_id, run_id="r")
+        settle.commit_window(MEMORY, rig.db, rig.settings, window.window_id, run_id="r")
     assert rig.texts() == [fact(n) for n in range(1, 11)]
 
 
@@ -116,11 +119,11 @@ def test_a_late_failure_of_a_window_that_is_done_is_not_recorded(rig):
     window_id = rig.last().window_id
     rig.flush()
     done = rig.last()
-    extract.refuse(
+    settle.refuse(
         rig.db,
         rig.settings,
         window_id,
-        extract.Judged(extract.Verdict(), refused=True, salvaged=False),
+        settle.Judged(Verdict(), refused=True, salvaged=False),
     )
     assert rig.last() == done
     rig.stub.release()

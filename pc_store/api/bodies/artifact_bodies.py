@@ -9,7 +9,7 @@ from pc_store import limits
 from pc_store.api.bodies.wire import ArtifactRef, Citation, Reason, SourceTypeRef, Wire, example
 from pc_store.services.read_artifacts import ArtifactContent, ArtifactFacts
 
-Family = Literal["memory", "prompt"]
+Family = Literal["memory", "prompt", "experience"]
 _DIGEST = "`sha256:` and the SHA-256 of the content's canonical JSON."
 
 
@@ -67,7 +67,11 @@ class ArtifactRevision(_Facts):
     def of(cls, found: ArtifactContent) -> Self:
         """From the service's."""
         return cls.model_validate(
-            _facts(found) | {"content": found.content, "memory_citations": []}
+            _facts(found)
+            | {
+                "content": found.content,
+                "memory_citations": [Citation.of(one) for one in found.citations],
+            }
         )
 
 

@@ -86,15 +86,19 @@ class ArtifactRef(Wire):
 
 
 class SourceRef(Wire):
-    """A source; the memory and capture calls name its type `name`."""
+    """A source; all calls but the artifact calls name its type `name`."""
 
-    name: str
-    source_id: str
+    name: str = Field(min_length=1, max_length=limits.SOURCE_TYPE_MAX_CHARS)
+    source_id: str = Field(min_length=1, max_length=limits.SOURCE_ID_MAX_CHARS)
 
     @classmethod
     def of(cls, ref: refs.SourceRef) -> "SourceRef":
         """From the domain's."""
         return cls(name=ref.source_type, source_id=ref.source_id)
+
+    def ref(self) -> refs.SourceRef:
+        """As the domain has it."""
+        return refs.SourceRef(self.name, self.source_id)
 
 
 class SourceTypeRef(Wire):

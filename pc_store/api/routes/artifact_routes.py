@@ -22,7 +22,7 @@ from pc_store.api.responses import declared
 from pc_store.api.routing import Reader, Writer, reads, router, writes
 from pc_store.services import administer, instruct, read_artifacts
 from pc_store.services.clock import now_us
-from pc_store.services.instruct import MEMORY_EXTRACT, Prompt, packaged
+from pc_store.services.instruct import PROMPTS, Prompt, packaged
 
 routes = router()
 
@@ -158,10 +158,11 @@ def get_prompt_configuration(
     call: Reader, scope_id: ScopePath, prompt_key: PromptKey
 ) -> PromptConfiguration:
     """The scope's own, or else the packaged one."""
-    if prompt_key != MEMORY_EXTRACT:
+    if prompt_key not in PROMPTS:
         administer.get_scope(call.db, scope_id)
         return _unsupported(scope_id, prompt_key)
-    return _configuration(scope_id, instruct.read_prompt(call.db, scope_id, prompt_key))
+    prompt = instruct.read_prompt(call.db, scope_id, prompt_key)
+    return _configuration(scope_id, prompt_key, prompt)
 
 
 @routes.put(
@@ -180,7 +181,7 @@ def set_prompt_instructions(
     prompt = instruct.set_prompt(
         call.db, scope_id, prompt_key, body.instructions, reason=body.reason, now_us=now_us()
     )
-    return _configuration(scope_id, prompt)
+    return _configuration(scope_id, prompt_key, prompt)
 
 
 def _etag(revision: int) -> str:
@@ -193,11 +194,11 @@ def _matches(if_none_match: str, etag: str) -> bool:
     return etag in named or named == ["*"]
 
 
-def _configuration(scope_id: str, prompt: Prompt) -> PromptConfiguration:
+def _configuration(scope_id: str, prompt_key: PromptKey, prompt: Prompt) -> PromptConfiguration:
     policy = packaged(prompt.key)
     return PromptConfiguration(
         scope_id=scope_id,
-        prompt_key="memory.extract",
+        prompt_key=prompt_key,
         status="supported",
         reason=None,
         mode="auto" if prompt.ref is None else "custom",

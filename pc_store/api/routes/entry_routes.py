@@ -211,7 +211,6 @@ def purge_memory_entry(call: Writer, body: PurgeEntry) -> Purged:
     return Purged.of(
         purge.purge(
             call.db,
-            call.settings.index_path,
             body.scope_id,
             body.entry_id,
             reason=body.reason,

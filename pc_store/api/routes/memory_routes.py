@@ -21,15 +21,15 @@ from pc_store.api.bodies.memory_bodies import (
     SearchHit,
 )
 from pc_store.api.bodies.wire import ArtifactRef, Citation, SourceRef
-from pc_store.api.lanes import Call
 from pc_store.api.paths import SCOPE, ScopePath
 from pc_store.api.responses import declared
 from pc_store.api.routing import Reader, Writer, extracts, reads, router, writes
 from pc_store.errors import NotSupported
-from pc_store.services import administer, diagnose, extract, find, read_memory
+from pc_store.services import diagnose, extract, find, read_memory, recalls
 from pc_store.services import remember as write
+from pc_store.services.blend import Coverage
 from pc_store.services.clock import now_us
-from pc_store.services.find import Hit
+from pc_store.services.find import ExperienceHit, Hit
 from pc_store.services.remember import NewEntry, Written
 
 routes = router()
@@ -161,27 +161,23 @@ def get_processing_status(call: Reader, scope_id: ScopePath) -> Processing:
 )
 @reads()
 def search_memory(call: Reader, body: Search) -> SearchAnswer:
-    """Sees every write committed before. `auto` is `fts`; `mode` says what was used."""
+    """Sees every write committed before. `mode` in the answer says what `auto` used."""
+    started_us = now_us()
     result = find.search(
-        call.db, call.settings.index_path, body.scope_id, body.query, limit=body.limit
+        call.db, call.settings, body.scope_id, body.query, mode=body.mode, limit=body.limit
     )
-    if result.memory is not None:
-        _refuse_unsupported(body)
+    if result.memory is not None and body.tag_filter is not None:
+        raise NotSupported("tags", "this server has no tags")
+    note = recalls.searched(body.scope_id, body.query, result, started_us=started_us)
+    call.edge.recalls.note(note)
     return SearchAnswer.model_validate(
         {
             "memory": ArtifactRef.of_any(result.memory),
-            "mode": "fts" if result.memory is not None else None,
+            "mode": result.mode,
             "hits": [_hit(hit, body) for hit in result.hits],
         }
-        | _coverage(call, body)
+        | _coverage(result.coverage, body)
     )
-
-
-def _refuse_unsupported(body: Search) -> None:
-    if body.mode in ("vector", "hybrid"):
-        raise NotSupported(body.mode, f"this server has no {body.mode} search")
-    if body.tag_filter is not None:
-        raise NotSupported("tags", "this server has no tags")
 
 
 def _hit(hit: Hit, body: Search) -> SearchHit:
@@ -195,24 +191,32 @@ def _hit(hit: Hit, body: Search) -> SearchHit:
     if "matched_terms" in body.include:
         extras["matched_terms"] = list(hit.matched_terms)
     if "channels" in body.include:
-        rank = round(1 / hit.score) - find.RANK_CONSTANT
-        extras["channels"] = [{"channel": "fts", "rank": rank, "score": hit.bm25}]
+        extras["channels"] = channel_scores(hit)
     return SearchHit.model_validate(
         {
             "citation": Citation.of(hit.citation),
             "text": hit.text,
             "score": hit.score,
-            "matched_by": ["fts"],
+            "matched_by": list(hit.matched_by),
         }
         | extras
     )
 
 
-def _coverage(call: Call, body: Search) -> dict[str, object]:
+def channel_scores(hit: Hit | ExperienceHit) -> list[dict[str, object]]:
+    """How each channel that found a hit ranked it."""
+    units = {"fts": "bm25", "vector": "cosine"}
+    return [
+        {"channel": name, "rank": hit.ranks[name], "score": hit.channels[units[name]]}
+        for name in hit.matched_by
+    ]
+
+
+def _coverage(coverage: Coverage, body: Search) -> dict[str, object]:
     if "coverage" not in body.include:
         return {}
-    active = administer.scope_status(call.db, body.scope_id).active_entries
-    return {"coverage": {"active_entries": active, "fts": active, "vector": 0}}
+    told = {"active_entries": coverage.entries, "fts": coverage.entries}
+    return {"coverage": told | {"vector": coverage.vectors}}
 
 
 @routes.post(

@@ -18,9 +18,9 @@ from pc_store.api.responses import declared
 from pc_store.api.routing import Reader, reads, router
 from pc_store.api.telemetry import Telemetry
 from pc_store.errors import StoreError
-from pc_store.services import administer, bind, read_artifacts, summarise, watch
+from pc_store.services import administer, bind, blend, prepare, read_artifacts, summarise, watch
 from pc_store.services.clock import now_us
-from pc_store.services.instruct import MEMORY_EXTRACT, packaged
+from pc_store.services.instruct import PROMPTS, packaged
 
 routes = router()
 
@@ -83,26 +83,26 @@ def get_readiness(call: Reader) -> Response:
 @reads()
 def get_capabilities(call: Reader) -> Capabilities:
     """As it is configured."""
-    policy = packaged(MEMORY_EXTRACT)
     return Capabilities(
         source_types=["content"],
         artifact_families=list(read_artifacts.FAMILIES),
         memory_extraction=_generation(call) != "misconfigured",
-        search_modes=["auto", "fts"],
-        context_versions=[],
-        experience_generation=False,
+        search_modes=list(blend.modes(call.settings)),
+        context_versions=[prepare.SCHEMA],
+        experience_generation=_generation(call) != "misconfigured",
         managed_skill_generation=False,
         external_skill_registry=False,
         handoff_generation=False,
         artifact_dreaming=False,
         prompts={
-            MEMORY_EXTRACT: PromptCapability(
+            key: PromptCapability(
                 status="supported",
                 reason=None,
                 definition_version="pc.prompt.v1",
-                builtin_version=policy.version,
+                builtin_version=packaged(key).version,
                 builtin_profile=None,
             )
+            for key in PROMPTS
         },
     )
 
@@ -123,7 +123,13 @@ def get_stats(call: Reader, body: GetStatistics) -> Statistics:
         for scope in bind.resolve_selection(call.db, selection):
             call.principal.require_scope(scope.scope_id)
     return Statistics.model_validate(
-        summarise.statistics(call.db, selection, period=body.period, now_us=now_us())
+        summarise.statistics(
+            call.db,
+            selection,
+            period=body.period,
+            threshold=call.edge.settings.recurrence_threshold,
+            now_us=now_us(),
+        )
     )
 
 

@@ -9,6 +9,9 @@ from pc_store.ledger.schema.columns import metadata as metadata
 from pc_store.ledger.schema.experience_tables import candidate_versions as candidate_versions
 from pc_store.ledger.schema.experience_tables import candidates as candidates
 from pc_store.ledger.schema.experience_tables import experience_documents as experience_documents
+from pc_store.ledger.schema.experience_tables import (
+    experience_lifecycles as experience_lifecycles,
+)
 from pc_store.ledger.schema.log_tables import cursors as cursors
 from pc_store.ledger.schema.log_tables import heartbeats as heartbeats
 from pc_store.ledger.schema.log_tables import landing_files as landing_files
@@ -32,6 +35,9 @@ from pc_store.ledger.schema.memory_tables import purges as purges
 from pc_store.ledger.schema.memory_tables import vectors as vectors
 from pc_store.ledger.schema.recurrence_tables import recurrence_events as recurrence_events
 from pc_store.ledger.schema.recurrence_tables import recurrence_matches as recurrence_matches
+from pc_store.ledger.schema.recurrence_tables import recurrence_outcomes as recurrence_outcomes
 from pc_store.ledger.schema.recurrence_tables import recurrence_streaks as recurrence_streaks
+from pc_store.ledger.schema.recurrence_tables import recurrence_waits as recurrence_waits
+from pc_store.ledger.schema.service_tables import embedding_costs as embedding_costs
 from pc_store.ledger.schema.service_tables import idempotent_answers as idempotent_answers
 from pc_store.ledger.schema.service_tables import recalls as recalls

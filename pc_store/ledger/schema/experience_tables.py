@@ -28,8 +28,10 @@ candidates = sa.Table(
     col("updated_at", Time, "of the newest version or the decision"),
     sa.Index(None, "scope_id", "status", "created_at", "candidate_id"),
     sa.Index(None, "scope_id", "target_id", "status"),
-    sa.Index(None, "scope_id", "fingerprint"),
+    sa.Index(None, "scope_id", "result_id", "result_revision"),
+    sa.Index(None, "scope_id", "window_id"),
     sa.Index(None, "status", "created_at"),
+    sa.Index(None, "status", "updated_at"),
     sa.Index(
         "uq_candidates_open_review",
         "scope_id",
@@ -57,6 +59,7 @@ candidate_versions = sa.Table(
     col("fingerprint", Id),
     col("author", Id),
     col("created_at", Time),
+    sa.Index(None, "scope_id", "fingerprint"),
     comment="Immutable versions of each candidate.",
 )
 
@@ -74,4 +77,19 @@ experience_documents = sa.Table(
     col("updated_at", Time),
     sa.Index(None, "scope_id", "cue_key"),
     comment="Active experience heads, and no others, as search and recurrence see them.",
+)
+
+experience_lifecycles = sa.Table(
+    "experience_lifecycles",
+    metadata,
+    key("scope_id"),
+    key("artifact_id"),
+    key("ordinal", Count, "from 1"),
+    col("state", Id, "active, deprecated or retired"),
+    col("revision", Count, "the head at that time"),
+    col("reason", sa.Text),
+    col("author", Id, "who decided it; empty without authentication"),
+    col("changed_at", Time),
+    sa.Index(None, "changed_at"),
+    comment="Every change of an experience's lifecycle; none before the first means active.",
 )

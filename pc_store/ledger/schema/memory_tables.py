@@ -29,6 +29,7 @@ artifact_revisions = sa.Table(
     col("origin", Id, "explicit, extraction or replay"),
     col("window_id", Id, null=True),
     col("created_at", Time),
+    col("log_position", Count, "where the log ended when it was approved", null=True),
     comment="Immutable revisions.",
 )
 

@@ -1,8 +1,22 @@
-"""Tables of failures that come back: matches, events, streaks."""
+"""Tables of failures that come back: outcomes judged, matches, events, streaks."""
 
 import sqlalchemy as sa
 
 from pc_store.ledger.schema.columns import Count, Id, Json, Time, col, key, metadata
+
+recurrence_outcomes = sa.Table(
+    "recurrence_outcomes",
+    metadata,
+    key("scope_id"),
+    key("outcome_position", Count, "of the task outcome in the log"),
+    col("result", Id, "judged, or malformed when it cannot be read"),
+    col("mode", Id, "scope_heads, or receipt when it names a valid one", null=True),
+    col("receipt_position", Count, "of that receipt in the log", null=True),
+    col("problem", sa.Text, "why it cannot be read, or why its receipt did not count", null=True),
+    col("decided_at", Time),
+    sa.Index(None, "scope_id", "result", "outcome_position"),
+    comment="Task outcomes that were judged; each is, once.",
+)
 
 recurrence_matches = sa.Table(
     "recurrence_matches",
@@ -17,12 +31,24 @@ recurrence_matches = sa.Table(
     col("result", Id, "matched, unmatched, ambiguous or pending"),
     col("artifact_id", Id, "the experience it matched", null=True),
     col("revision", Count, null=True),
-    col("eligible", Json, "every revision whose cue it equals, as {artifact_id, revision}"),
+    col("eligible", Json, "every revision that it may count for, as {artifact_id, revision}"),
     col("note", sa.Text, "why it is as it is, where that is not obvious", null=True),
     col("decided_at", Time),
     sa.Index(None, "scope_id", "result", "outcome_position"),
-    sa.Index(None, "scope_id", "artifact_id", "revision", "outcome_position"),
+    sa.Index(None, "scope_id", "cue_key", "outcome_position"),
     comment="What each failing item of a task outcome was matched to; frozen once decided.",
+)
+
+recurrence_waits = sa.Table(
+    "recurrence_waits",
+    metadata,
+    key("scope_id"),
+    key("outcome_position", Count, "of the task outcome that could not be judged to its end"),
+    key("waits_for", comment="a piece of evidence that is not there: source …, artifact …"),
+    col("tried_at", Time),
+    sa.Index(None, "scope_id", "waits_for"),
+    sa.Index(None, "scope_id", "tried_at"),
+    comment="Evidence that outcomes still wait for; when it arrives they are judged again.",
 )
 
 recurrence_events = sa.Table(
@@ -41,6 +67,7 @@ recurrence_events = sa.Table(
     col("recorded_at", Time),
     sa.UniqueConstraint("scope_id", "verdict_key"),
     sa.Index(None, "scope_id", "artifact_id", "revision", "cue_key", "outcome_position"),
+    sa.Index(None, "scope_id", "outcome_position"),
     comment="Append-only: what task outcomes said of the experiences that track failures.",
 )
 
@@ -51,13 +78,18 @@ recurrence_streaks = sa.Table(
     key("artifact_id"),
     key("revision", Count),
     key("cue_key"),
+    col("surface", Id, "what a repair would change; experience_content asks for a review"),
     col("streak", Count, "recurrences since the last avoidance, by position in the log"),
     col("recurred", Count, "all recurrences that stand"),
     col("avoided", Count, "all avoidances that stand"),
     col("last_position", Count, "of the last verdict"),
+    col("walked_position", Count, "verdicts up to here were weighed for a review"),
+    col("unreviewed", Count, "recurrences in a row, up to there, that no review has seen"),
+    col("due_position", Count, "the recurrence that made a review due; 0 none"),
     col("reviewed_position", Count, "recurrences up to here had their review; 0 none"),
-    col("blocked", sa.Text, "why the last review could not be opened", null=True),
+    col("review_id", Id, "the candidate of the last review", null=True),
+    col("blocked", sa.Text, "why the review that is due could not be opened", null=True),
     col("updated_at", Time),
-    sa.Index(None, "streak"),
+    sa.Index(None, "due_position"),
     comment="Running counts of each tracked failure, so that a verdict reads no others.",
 )

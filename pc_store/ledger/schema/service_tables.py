@@ -30,9 +30,27 @@ recalls = sa.Table(
     col("dropped", Json, "what was found and not delivered, and why"),
     col("max_bytes", Count, null=True),
     col("content_bytes", Count, null=True),
+    col("tokens", Count, "estimated, of a prepared context's content", null=True),
+    col(
+        "baseline_tokens",
+        Count,
+        "estimated, of the sources of all it holds; null unless all has some",
+        null=True,
+    ),
     col("took_us", Count),
     col("recalled_at", Time),
-    sa.Index(None, "scope_id", "recalled_at"),
-    sa.Index(None, "recalled_at"),
+    sa.Index(None, "scope_id", "recall_id"),
+    sa.Index(None, "scope_id", "surface", "recalled_at"),
     comment="What was recalled for whom, kept PC_RECALL_DAYS days.",
+)
+
+embedding_costs = sa.Table(
+    "embedding_costs",
+    metadata,
+    key("scope_id"),
+    key("day", Count, "days since 1970-01-01, UTC"),
+    key("purpose", comment="memory_indexing"),
+    col("requests", Count),
+    col("tokens", Count, "as the endpoint counts them"),
+    comment="What embedding the texts of each scope cost, by day.",
 )

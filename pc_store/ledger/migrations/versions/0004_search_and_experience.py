@@ -1,4 +1,4 @@
-"""Search and experience: candidates, recurrences, recalls, and what search reads."""
+"""Search and experience: candidates, recalls, and what search reads."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -35,6 +35,12 @@ def upgrade() -> None:
             "scope_id", "candidate_id", "version", name=op.f("pk_candidate_versions")
         ),
         comment="Immutable versions of each candidate.",
+    )
+    op.create_index(
+        op.f("ix_candidate_versions_scope_id_fingerprint"),
+        "candidate_versions",
+        ["scope_id", "fingerprint"],
+        unique=False,
     )
     op.create_table(
         "candidates",
@@ -105,9 +111,9 @@ def upgrade() -> None:
         comment="Proposals that wait for people, or had their decision.",
     )
     op.create_index(
-        op.f("ix_candidates_scope_id_fingerprint"),
+        op.f("ix_candidates_scope_id_result_id_result_revision"),
         "candidates",
-        ["scope_id", "fingerprint"],
+        ["scope_id", "result_id", "result_revision"],
         unique=False,
     )
     op.create_index(
@@ -123,9 +129,21 @@ def upgrade() -> None:
         unique=False,
     )
     op.create_index(
+        op.f("ix_candidates_scope_id_window_id"),
+        "candidates",
+        ["scope_id", "window_id"],
+        unique=False,
+    )
+    op.create_index(
         op.f("ix_candidates_status_created_at"),
         "candidates",
         ["status", "created_at"],
+        unique=False,
+    )
+    op.create_index(
+        op.f("ix_candidates_status_updated_at"),
+        "candidates",
+        ["status", "updated_at"],
         unique=False,
     )
     op.create_index(
@@ -135,6 +153,22 @@ def upgrade() -> None:
         unique=True,
         sqlite_where=sa.text("origin = 'recurrence' AND status = 'pending'"),
         postgresql_where=sa.text("origin = 'recurrence' AND status = 'pending'"),
+    )
+    op.create_table(
+        "embedding_costs",
+        sa.Column("scope_id", Id, autoincrement=False, nullable=False),
+        sa.Column(
+            "day",
+            sa.BigInteger(),
+            autoincrement=False,
+            nullable=False,
+            comment="days since 1970-01-01, UTC",
+        ),
+        sa.Column("purpose", Id, autoincrement=False, nullable=False, comment="memory_indexing"),
+        sa.Column("requests", sa.BigInteger(), nullable=False),
+        sa.Column("tokens", sa.BigInteger(), nullable=False, comment="as the endpoint counts them"),
+        sa.PrimaryKeyConstraint("scope_id", "day", "purpose", name=op.f("pk_embedding_costs")),
+        comment="What embedding the texts of each scope cost, by day.",
     )
     op.create_table(
         "experience_documents",
@@ -158,6 +192,31 @@ def upgrade() -> None:
         op.f("ix_experience_documents_scope_id_cue_key"),
         "experience_documents",
         ["scope_id", "cue_key"],
+        unique=False,
+    )
+    op.create_table(
+        "experience_lifecycles",
+        sa.Column("scope_id", Id, autoincrement=False, nullable=False),
+        sa.Column("artifact_id", Id, autoincrement=False, nullable=False),
+        sa.Column(
+            "ordinal", sa.BigInteger(), autoincrement=False, nullable=False, comment="from 1"
+        ),
+        sa.Column("state", Id, nullable=False, comment="active, deprecated or retired"),
+        sa.Column("revision", sa.BigInteger(), nullable=False, comment="the head at that time"),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column(
+            "author", Id, nullable=False, comment="who decided it; empty without authentication"
+        ),
+        sa.Column("changed_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "scope_id", "artifact_id", "ordinal", name=op.f("pk_experience_lifecycles")
+        ),
+        comment="Every change of an experience's lifecycle; none before the first means active.",
+    )
+    op.create_index(
+        op.f("ix_experience_lifecycles_changed_at"),
+        "experience_lifecycles",
+        ["changed_at"],
         unique=False,
     )
     op.create_table(
@@ -188,163 +247,40 @@ def upgrade() -> None:
         ),
         sa.Column("max_bytes", sa.BigInteger(), nullable=True),
         sa.Column("content_bytes", sa.BigInteger(), nullable=True),
+        sa.Column(
+            "tokens",
+            sa.BigInteger(),
+            nullable=True,
+            comment="estimated, of a prepared context's content",
+        ),
+        sa.Column(
+            "baseline_tokens",
+            sa.BigInteger(),
+            nullable=True,
+            comment="estimated, of the sources of all it holds; null unless all has some",
+        ),
         sa.Column("took_us", sa.BigInteger(), nullable=False),
         sa.Column("recalled_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("recall_id", name=op.f("pk_recalls")),
         comment="What was recalled for whom, kept PC_RECALL_DAYS days.",
     )
-    op.create_index(op.f("ix_recalls_recalled_at"), "recalls", ["recalled_at"], unique=False)
     op.create_index(
-        op.f("ix_recalls_scope_id_recalled_at"),
+        op.f("ix_recalls_scope_id_recall_id"), "recalls", ["scope_id", "recall_id"], unique=False
+    )
+    op.create_index(
+        op.f("ix_recalls_scope_id_surface_recalled_at"),
         "recalls",
-        ["scope_id", "recalled_at"],
+        ["scope_id", "surface", "recalled_at"],
         unique=False,
     )
-    op.create_table(
-        "recurrence_events",
-        sa.Column("scope_id", Id, autoincrement=False, nullable=False),
+    op.add_column(
+        "artifact_revisions",
         sa.Column(
-            "event_id",
-            Id,
-            autoincrement=False,
-            nullable=False,
-            comment="SHA-256 of the event's full evidence",
-        ),
-        sa.Column(
-            "verdict_key",
-            Id,
+            "log_position",
+            sa.BigInteger(),
             nullable=True,
-            comment="one per revision, cue and outcome; null for other events",
+            comment="where the log ended when it was approved",
         ),
-        sa.Column("event", Id, nullable=False, comment="selected, recurred, avoided or voided"),
-        sa.Column("artifact_id", Id, nullable=False),
-        sa.Column("revision", sa.BigInteger(), nullable=False),
-        sa.Column("cue_key", Id, nullable=False),
-        sa.Column("outcome_position", sa.BigInteger(), nullable=False),
-        sa.Column(
-            "evidence",
-            sa.JSON(none_as_null=True),
-            nullable=False,
-            comment="item locators, receipt, match; for voided the event and reason",
-        ),
-        sa.Column(
-            "voided", sa.Boolean(), nullable=False, comment="a compensating event took it back"
-        ),
-        sa.Column("recorded_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("scope_id", "event_id", name=op.f("pk_recurrence_events")),
-        sa.UniqueConstraint(
-            "scope_id", "verdict_key", name=op.f("uq_recurrence_events_scope_id_verdict_key")
-        ),
-        comment="Append-only: what task outcomes said of the experiences that track failures.",
-    )
-    op.create_index(
-        op.f("ix_recurrence_events_scope_id_artifact_id_revision_cue_key_outcome_position"),
-        "recurrence_events",
-        ["scope_id", "artifact_id", "revision", "cue_key", "outcome_position"],
-        unique=False,
-    )
-    op.create_table(
-        "recurrence_matches",
-        sa.Column("scope_id", Id, autoincrement=False, nullable=False),
-        sa.Column(
-            "outcome_position",
-            sa.BigInteger(),
-            autoincrement=False,
-            nullable=False,
-            comment="of the task outcome in the log",
-        ),
-        sa.Column(
-            "item_kind", Id, autoincrement=False, nullable=False, comment="check or observation"
-        ),
-        sa.Column(
-            "item_index", sa.BigInteger(), autoincrement=False, nullable=False, comment="from 0"
-        ),
-        sa.Column(
-            "item_digest", Id, nullable=False, comment="SHA-256 of the item's canonical JSON"
-        ),
-        sa.Column(
-            "cue_key",
-            Id,
-            nullable=False,
-            comment="the item's text, normalised; empty when nothing is left",
-        ),
-        sa.Column(
-            "mode",
-            Id,
-            nullable=False,
-            comment="scope_heads, or receipt when the outcome names a valid one",
-        ),
-        sa.Column("result", Id, nullable=False, comment="matched, unmatched, ambiguous or pending"),
-        sa.Column("artifact_id", Id, nullable=True, comment="the experience it matched"),
-        sa.Column("revision", sa.BigInteger(), nullable=True),
-        sa.Column(
-            "eligible",
-            sa.JSON(none_as_null=True),
-            nullable=False,
-            comment="every revision whose cue it equals, as {artifact_id, revision}",
-        ),
-        sa.Column(
-            "note",
-            sa.Text(),
-            nullable=True,
-            comment="why it is as it is, where that is not obvious",
-        ),
-        sa.Column("decided_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint(
-            "scope_id",
-            "outcome_position",
-            "item_kind",
-            "item_index",
-            name=op.f("pk_recurrence_matches"),
-        ),
-        comment="What each failing item of a task outcome was matched to; frozen once decided.",
-    )
-    op.create_index(
-        op.f("ix_recurrence_matches_scope_id_artifact_id_revision_outcome_position"),
-        "recurrence_matches",
-        ["scope_id", "artifact_id", "revision", "outcome_position"],
-        unique=False,
-    )
-    op.create_index(
-        op.f("ix_recurrence_matches_scope_id_result_outcome_position"),
-        "recurrence_matches",
-        ["scope_id", "result", "outcome_position"],
-        unique=False,
-    )
-    op.create_table(
-        "recurrence_streaks",
-        sa.Column("scope_id", Id, autoincrement=False, nullable=False),
-        sa.Column("artifact_id", Id, autoincrement=False, nullable=False),
-        sa.Column("revision", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("cue_key", Id, autoincrement=False, nullable=False),
-        sa.Column(
-            "streak",
-            sa.BigInteger(),
-            nullable=False,
-            comment="recurrences since the last avoidance, by position in the log",
-        ),
-        sa.Column(
-            "recurred", sa.BigInteger(), nullable=False, comment="all recurrences that stand"
-        ),
-        sa.Column("avoided", sa.BigInteger(), nullable=False, comment="all avoidances that stand"),
-        sa.Column("last_position", sa.BigInteger(), nullable=False, comment="of the last verdict"),
-        sa.Column(
-            "reviewed_position",
-            sa.BigInteger(),
-            nullable=False,
-            comment="recurrences up to here had their review; 0 none",
-        ),
-        sa.Column(
-            "blocked", sa.Text(), nullable=True, comment="why the last review could not be opened"
-        ),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint(
-            "scope_id", "artifact_id", "revision", "cue_key", name=op.f("pk_recurrence_streaks")
-        ),
-        comment="Running counts of each tracked failure, so that a verdict reads no others.",
-    )
-    op.create_index(
-        op.f("ix_recurrence_streaks_streak"), "recurrence_streaks", ["streak"], unique=False
     )
     op.add_column(
         "sources",

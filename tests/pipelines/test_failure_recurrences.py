@@ -1,0 +1,111 @@
+"""Recurrence in Dagster: the sensor finds what is due, the two assets do and show it."""
+
+import pytest
+from plant import Plant, failure_message
+from recurrence_rig import CUE, SCOPE, Ledger, avoiding, check, told
+
+from pc_pipelines.partitions import scopes as scope_set
+from pc_store.services import administer
+from pc_store.services.clock import now_us
+
+SENSOR = "recurrence_due"
+
+
+@pytest.fixture
+def ledger(plant: Plant) -> Ledger:
+    """The scope `orders` of the plant's store."""
+    administer.create_scope(plant.db, SCOPE, now_us=1)
+    made = Ledger(plant.db, plant.settings, now=now_us() - 3_600_000_000)
+    made.capture("log", "The log of the run.")
+    return made
+
+
+def due(plant: Plant) -> list[tuple[str | None, str]]:
+    return [(one.partition_key, one.tags["pc/due"]) for one in plant.tick(SENSOR).requests]
+
+
+def test_outcomes_are_judged_and_three_in_a_row_open_a_review(plant, ledger):
+    ref = ledger.experience()
+    for _ in range(3):
+        ledger.fails()
+    ledger.capture("prose", "Again!", {"kind": "task-outcome"})
+    tick = plant.tick(SENSOR)
+    assert [request.partition_key for request in tick.requests] == [SCOPE]
+    assert plant.keys(scope_set) == [SCOPE]
+    [result] = plant.perform(tick)
+    assert result.success
+    [review] = ledger.reviews()
+    judged = plant.materialized("failure_recurrences", SCOPE)
+    assert {name: judged[name] for name in judged if name != "longest streaks"} == {
+        "scope": SCOPE,
+        "outcomes": 5,
+        "malformed": 1,
+        "recurred": 3,
+        "avoided": 0,
+        "unmatched": 1,
+        "ambiguous": 0,
+        "pending": 0,
+        "cursor": ledger.end(),
+    }
+    [row] = [record.data for record in judged["longest streaks"].records]
+    assert (row["experience"], row["streak"], row["review"]) == (ref.artifact_id, 3, "due")
+    reviews = plant.materialized("recurrence_reviews", SCOPE)
+    assert {name: reviews[name] for name in ("opened", "grown", "blocked")} == {
+        "opened": 1,
+        "grown": 0,
+        "blocked": 0,
+    }
+    [row] = [record.data for record in reviews["reviews"].records]
+    assert row["candidate"] == review.candidate_id
+    assert due(plant) == []
+
+
+def test_a_review_that_became_due_elsewhere_is_found(plant, ledger):
+    ledger.experience()
+    for _ in range(3):
+        ledger.fails()
+    ledger.run()
+    assert due(plant) == [(SCOPE, "reviews")]
+
+
+def test_logs_without_outcomes_ask_for_no_run(plant, ledger):
+    ledger.capture("chat", "hello")
+    assert due(plant) == []
+    assert ledger.run().cursor == ledger.end()
+
+
+def test_a_scope_with_a_run_is_left_alone(plant, ledger):
+    ledger.experience()
+    ledger.fails()
+    [request] = plant.tick(SENSOR).requests
+    plant.queued(request)
+    ledger.fails()
+    assert due(plant) == []
+
+
+def test_a_partition_that_is_no_scope_fails_with_a_sentence(plant):
+    result = plant.run("recurrence", partition="nowhere")
+    assert failure_message(result) == "no scope has the key 'nowhere'"
+
+
+def test_checks_show_what_people_have_to_see(plant, ledger):
+    ref = ledger.experience()
+    ledger.receipt(ref)
+    ledger.outcome(avoiding("receipt-1"))
+    ledger.raw(told(checks=[check(CUE)], receipt="never"), "unlinked")
+    ledger.capture("prose", "Again!", {"kind": "task-outcome"})
+    ledger.run()
+    result = plant.run("integrity_audit")
+    shown = {
+        one.check_name: one.passed
+        for one in result.get_asset_check_evaluations()
+        if one.asset_key.to_user_string() in ("failure_recurrences", "recurrence_reviews")
+    }
+    assert shown == {
+        "every_task_outcome_can_be_read": False,
+        "every_receipt_named_counts": False,
+        "every_cue_has_one_experience": True,
+        "streaks_follow_from_verdicts": True,
+        "one_open_review_per_failure": True,
+        "no_review_is_blocked": True,
+    }
