@@ -3,6 +3,7 @@
 import dagster as dg
 
 from pc_pipelines import checks, jobs, schedules, sensors
+from pc_pipelines.assets.dream_candidates import dream_candidates
 from pc_pipelines.assets.experience import experience
 from pc_pipelines.assets.experience_windows import experience_windows
 from pc_pipelines.assets.failure_recurrences import failure_recurrences
@@ -22,6 +23,7 @@ defs = dg.Definitions(
         experience_windows,
         failure_recurrences,
         recurrence_reviews,
+        dream_candidates,
         review_inbox,
         experience,
         search_index,

@@ -40,6 +40,12 @@ recurrence = dg.define_asset_job(
     description="Judge the task outcomes of one scope, the partition, and open due reviews.",
 )
 
+dream = dg.define_asset_job(
+    "dream",
+    selection=dg.AssetSelection.assets("dream_candidates"),
+    description="Work on the dreams that wait, of all scopes.",
+)
+
 search_index_build = dg.define_asset_job(
     "search_index_build",
     selection=dg.AssetSelection.assets("search_index").without_checks(),  # they read every shard
@@ -101,6 +107,7 @@ ALL: list[Any] = [
     experience_drain,
     upkeep,
     recurrence,
+    dream,
     search_index_build,
     integrity_audit,
 ]

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pc_store import limits
 from pc_store.domain.capacity import Budget
+from pc_store.domain.dream_run import DreamBudget
 from pc_store.errors import InvalidInput
 
 
@@ -121,6 +122,31 @@ class Settings(BaseSettings):
     """How much a rank by meaning counts in hybrid search; unset: what suits the embedder, 0.05
     for the packaged one and 1 for any other."""
 
+    dream_enabled: bool = True
+    """Whether dreams are accepted and worked on; off, those that wait go on waiting."""
+    dream_max_pending: int = Field(default=32, ge=1, le=1_000)
+    """Most dreams of one scope that may wait or run; one more is told to try again."""
+    dream_max_items: int = Field(default=32, ge=1, le=32)
+    """Most references that one dream may select."""
+    dream_max_bytes: int = Field(default=65_536, ge=1, le=65_536)
+    """Most bytes of JSON that a dream's evidence may take."""
+    dream_max_nodes: int = Field(default=128, ge=1, le=128)
+    """Most nodes of a dream's evidence graph."""
+    dream_max_edges: int = Field(default=256, ge=1, le=256)
+    """Most edges of that graph."""
+    dream_max_depth: int = Field(default=8, ge=1, le=8)
+    """Most steps from what was selected to what it was made from."""
+    dream_max_output_tokens: int = Field(default=4_096, ge=1, le=4_096)
+    """Most tokens of a dream's answer; never more than `PC_LLM_MAX_TOKENS`."""
+    dream_max_model_calls: int = Field(default=2, ge=1, le=2)
+    """Most attempts at a dream, one request to the model each."""
+    dream_timeout_s: float = Field(default=120.0, gt=1, le=120)
+    """How long a dream may take from the start of its first attempt."""
+    dream_concurrency: int = Field(default=4, ge=1, le=32)
+    """Dreams that one worker works on at a time; they wait for the model most of the time."""
+    dream_worker: bool = False
+    """Whether `pc serve` works on dreams itself, as Dagster does and `pc dream run-pending`."""
+
     secret_detection: bool = True
     """Refuse explicit writes that contain a credential, and drop such proposals."""
     memory_max_active_entries: int = Field(default=limits.MEMORY_ACTIVE_ENTRIES_MAX, ge=1)
@@ -194,6 +220,20 @@ class Settings(BaseSettings):
             self.memory_max_active_entries,
             self.memory_max_manifest_entries,
             self.memory_max_manifest_bytes,
+        )
+
+    @property
+    def dream_budget(self) -> DreamBudget:
+        """What a dream may use that is accepted now."""
+        return DreamBudget(
+            self.dream_max_items,
+            self.dream_max_bytes,
+            self.dream_max_nodes,
+            self.dream_max_edges,
+            self.dream_max_depth,
+            self.dream_max_output_tokens,
+            self.dream_max_model_calls,
+            self.dream_timeout_s,
         )
 
     @property

@@ -507,6 +507,8 @@ def _default(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _default_experiences(request: dict[str, Any]) -> dict[str, Any]:
     """One candidate for each task outcome shown; or the proposal of a generation."""
+    if "operation" in request:
+        return _default_dream(request)
     if "target_evidence_id" in request:
         shown = ", ".join(piece["evidence_id"] for piece in request["evidence"])
         return {"proposal": _experience(f"What {shown} says.", "It was done.")}
@@ -517,6 +519,18 @@ def _default_experiences(request: dict[str, Any]) -> dict[str, Any]:
             made = _experience(record["objective"], record["summary"])
             candidates.append({"proposal": made, "evidence_ids": [piece["evidence_id"]]})
     return {"candidates": candidates}
+
+
+def _default_dream(request: dict[str, Any]) -> dict[str, Any]:
+    """A plan that rests on everything shown."""
+    pieces = request["evidence"]["evidence"]
+    return {
+        "outcome": "proposed",
+        "reason": f"All {len(pieces)} pieces say so.",
+        "intent": "create" if request["target_evidence_id"] is None else "refine",
+        "proposal": _experience(f"What {pieces[0]['text']} says.", "It was done."),
+        "evidence_ids": [piece["evidence_id"] for piece in pieces][:32],
+    }
 
 
 def _experience(situation: str, action: str) -> dict[str, Any]:

@@ -35,6 +35,9 @@ BELOW = {
 }
 """The floors, and those that each may import besides itself."""
 
+BESIDE = {"dream_refusals": "errors"}
+"""Modules that belong to another floor than the one they are named after."""
+
 EDGES = ("api", "cli", "pc_pipelines")
 
 STARTS = {
@@ -92,7 +95,10 @@ def floor(module):
     package, *rest = module
     if package == "pc_pipelines":
         return package
-    return rest[0].removesuffix(".py") if rest and rest[0] != "__init__.py" else None
+    if not rest or rest[0] == "__init__.py":
+        return None
+    named = rest[0].removesuffix(".py")
+    return BESIDE.get(named, named)
 
 
 def imports(tree):

@@ -13,6 +13,7 @@ review_inbox = dg.AssetSpec(
     deps=[
         dg.AssetDep("experience_windows", partition_mapping=dg.AllPartitionMapping()),
         dg.AssetDep("recurrence_reviews", partition_mapping=dg.AllPartitionMapping()),
+        "dream_candidates",
     ],
     group_name="experience",
     kinds={"candidate"},

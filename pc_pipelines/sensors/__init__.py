@@ -5,6 +5,7 @@ instance, a lost queue or a reset cursor costs at most a report that is made twi
 """
 
 from pc_pipelines.sensors.dead_runs import dead_runs
+from pc_pipelines.sensors.dreams_queued import dreams_queued
 from pc_pipelines.sensors.experience_observer import experience_observer
 from pc_pipelines.sensors.experience_windows_due import experience_windows_due
 from pc_pipelines.sensors.landing_files_arrived import landing_files_arrived
@@ -23,6 +24,7 @@ ALL = [
     windows_committed_elsewhere,
     experience_observer,
     recurrence_due,
+    dreams_queued,
     review_inbox_observer,
     search_index_due,
     dead_runs,

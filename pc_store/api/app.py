@@ -19,6 +19,7 @@ from pc_store.api.routes import (
     artifact_routes,
     candidate_routes,
     context_routes,
+    dream_routes,
     entry_routes,
     experience_routes,
     memory_routes,
@@ -33,6 +34,7 @@ from pc_store.api.telemetry import Telemetry
 from pc_store.ledger.database import open_database
 from pc_store.services.bind import default_scope
 from pc_store.services.clock import now_us
+from pc_store.services.dream_worker import in_background as dreams_in_background
 from pc_store.services.index_build import in_background
 from pc_store.services.paging import page_cursors
 from pc_store.services.recalls import RecallLog
@@ -47,6 +49,7 @@ SUBJECTS = (
     artifact_routes,
     experience_routes,
     candidate_routes,
+    dream_routes,
     context_routes,
     work_routes,
     recurrence_routes,
@@ -84,7 +87,7 @@ def create_app(settings: Settings, *, access: Access | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        with in_background(db, settings):
+        with in_background(db, settings), dreams_in_background(db, settings):
             yield
         telemetry.close()
         app.state.edge.close()

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pc_store import errors
+from pc_store import dream_refusals, errors
 from pc_store.api import refusals
 from pc_store.errors import StoreError
 
@@ -35,6 +35,7 @@ STATUSES: Mapping[type[StoreError], int] = {
     errors.CursorExpired: 410,
     errors.NotFound: 404,
     errors.Conflict: 409,
+    dream_refusals.DreamQueueFull: 429,
     errors.CapacityExceeded: 409,
     errors.WindowRefused: 409,
     errors.NotSupported: 422,
@@ -43,6 +44,7 @@ STATUSES: Mapping[type[StoreError], int] = {
     errors.ModelAnsweredBadly: 502,
     errors.ModelError: 503,
     errors.GenerationUnavailable: 503,
+    dream_refusals.CapabilityUnavailable: 503,
     errors.StoreBusy: 503,
     errors.StoreUnavailable: 503,
     errors.SearchExtensionUnavailable: 503,
@@ -65,6 +67,7 @@ MEANINGS: Mapping[int, str] = {
     413: "The body is too large.",
     422: "A value breaks a rule; `details` names the field and the reason. Nothing was written.",
     428: "`If-Match` is required.",
+    429: "As much of this waits already as may. Safe to retry.",
     500: "A fault of the server's own.",
     502: "The model's answer breaks a rule. Nothing was written.",
     503: "Busy, or something this needs cannot be reached. Safe to retry.",
@@ -125,7 +128,7 @@ def refusal(error: StoreError) -> Response:
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    elif status == 503:
+    elif status in (429, 503):
         headers["Retry-After"] = str(RETRY_AFTER_S)
     elif status == 405 and "allowed" in error.details:
         headers["Allow"] = ", ".join(error.details["allowed"])

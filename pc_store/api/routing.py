@@ -139,13 +139,13 @@ def reads(
 def writes(
     verb: Verb = "contribute",
     *,
-    status: int = 200,
+    status: int | Callable[[Any], int] = 200,
     location: Callable[[Any], str] | None = None,
 ) -> Callable[[Endpoint[Params]], Served[Params]]:
     """Run an endpoint among the writes, once per idempotency key.
 
     Args:
-        status: of a success.
+        status: of a success, or what tells it from the answer's body.
         location: where what the answer's body describes can be read.
     """
     return _mutates("writes", verb, status, location)
@@ -157,13 +157,17 @@ def extracts(verb: Verb = "contribute") -> Callable[[Endpoint[Params]], Served[P
 
 
 def _mutates(
-    lane: Lane, verb: Verb, status: int, location: Callable[[Any], str] | None
+    lane: Lane,
+    verb: Verb,
+    status: int | Callable[[Any], int],
+    location: Callable[[Any], str] | None,
 ) -> Callable[[Endpoint[Params]], Served[Params]]:
     def decorate(endpoint: Endpoint[Params]) -> Served[Params]:
         def act(kwargs: dict[str, Any], call: Call) -> Answer:
             told = endpoint(**(kwargs | {"call": call}))  # type: ignore[call-arg]
             assert isinstance(told, BaseModel)
-            return Answer(status, told.model_dump(mode="json", exclude_unset=True))
+            body = told.model_dump(mode="json", exclude_unset=True)
+            return Answer(status(body) if callable(status) else status, body)
 
         def work(kwargs: dict[str, Any], call: Call) -> Response:
             around = replayable.once if lane == "writes" else _around_model

@@ -13,11 +13,20 @@ from pydantic import BaseModel, Field
 
 from pc_store import limits
 from pc_store.api.addresses import segment
+from pc_store.api.bodies.dream_bodies import (
+    DreamCancellation,
+    DreamExtra,
+    DreamOperation,
+    DreamRequest,
+    DreamStatus,
+    RunId,
+)
 from pc_store.api.bodies.scope_bodies import QueryField
 from pc_store.api.bodies.wire import Limit, PageCursor, ScopeBody, Wire
 from pc_store.api.routes import (
     candidate_routes,
     context_routes,
+    dream_routes,
     entry_routes,
     experience_routes,
     memory_routes,
@@ -35,6 +44,7 @@ _SUBJECTS = (
     work_routes,
     experience_routes,
     candidate_routes,
+    dream_routes,
 )
 
 
@@ -53,6 +63,33 @@ class ListScopes(Wire):
 
 class GetScope(ScopeBody):
     """Get a scope."""
+
+
+class CreateDreamRun(ScopeBody, DreamRequest):
+    """Refine chosen memory and experience in the background."""
+
+
+class GetDreamRun(ScopeBody):
+    """Look at one dream."""
+
+    run_id: RunId
+    include: Annotated[list[DreamExtra], Field(default=[])]
+
+
+class CancelDreamRun(ScopeBody, DreamCancellation):
+    """End a dream that waits or runs."""
+
+    run_id: RunId
+
+
+class ListDreamRuns(ScopeBody):
+    """List a scope's dreams, newest first."""
+
+    status: DreamStatus | None = None
+    operation: DreamOperation | None = None
+    limit: Limit | None = None
+    cursor: PageCursor = None
+    summary: bool = Field(default=False, description="Leave the manifests out.")
 
 
 @dataclass(frozen=True)
@@ -95,13 +132,14 @@ class Tool:
         """
         method = min(self.route.methods or ())
         rest = dict(arguments)
-        if method != "GET":
-            return method, self.route.path, {"json": rest}
-        rest = self.arguments.model_validate(rest).model_dump(exclude_none=True)
+        named = [field.alias for field in self.route.dependant.path_params]
+        if method == "GET" or named:
+            checked = self.arguments.model_validate(rest).model_dump(mode="json", exclude_none=True)
+            rest = checked if method == "GET" else rest
         path = self.route.path
-        for field in self.route.dependant.path_params:
-            path = path.replace(f"{{{field.alias}}}", segment(rest.pop(field.alias)))
-        return method, path, {"params": rest}
+        for name in named:
+            path = path.replace(f"{{{name}}}", segment(rest.pop(name)))
+        return method, path, {"params" if method == "GET" else "json": rest}
 
 
 def _tools() -> dict[str, Tool]:
@@ -111,7 +149,14 @@ def _tools() -> dict[str, Tool]:
         for route in subject.routes.routes
         if isinstance(route, APIRoute)
     }
-    of_query: dict[str, type[BaseModel]] = {"list_scopes": ListScopes, "get_scope": GetScope}
+    of_query: dict[str, type[BaseModel]] = {
+        "list_scopes": ListScopes,
+        "get_scope": GetScope,
+        "create_dream_run": CreateDreamRun,
+        "get_dream_run": GetDreamRun,
+        "list_dream_runs": ListDreamRuns,
+        "cancel_dream_run": CancelDreamRun,
+    }
     made = {}
     for name, hints in _HINTS.items():
         route = routes[name]
@@ -144,6 +189,10 @@ _HINTS = {
     "revise_artifact_candidate": _REPLACES,
     "approve_artifact_candidate": _REPLACES_ONCE,
     "reject_artifact_candidate": _REPLACES,
+    "create_dream_run": _ADDS_ONCE,
+    "get_dream_run": _READS,
+    "list_dream_runs": _READS,
+    "cancel_dream_run": _REPLACES_ONCE,
     "list_memory_entries": _READS,
     "get_memory_entry": _READS,
     "get_memory_capacity": _READS,

@@ -15,6 +15,7 @@ from pc_store.cli import (
     audit_command,
     context_commands,
     doctor_command,
+    dream_commands,
     experience_commands,
     extract_commands,
     index_commands,
@@ -68,6 +69,7 @@ app.add_typer(source_commands.app, name="source")
 app.add_typer(_MEMORY[0].app, name="memory")
 app.add_typer(experience_commands.app, name="experience")
 app.add_typer(review_commands.app, name="review")
+app.add_typer(dream_commands.app, name="dream")
 app.add_typer(recurrence_commands.app, name="recurrence")
 app.add_typer(recurrence_commands.outcomes, name="outcome")
 app.add_typer(recurrence_commands.receipts, name="receipt")

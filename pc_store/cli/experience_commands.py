@@ -60,13 +60,13 @@ def propose(
     if not isinstance(proposal, dict):
         raise InvalidInput("proposal", "must be an object of situation, action, outcome, lesson")
     with console.connected() as client:
-        replaced = _head(client, scope_id, target) if target else None
+        replaced = exact(client, scope_id, target) if target else None
         made = client.propose_experience(
             scope_id,
             proposal,
-            source_refs=_sources(source, source_type),
+            source_refs=source_refs(source, source_type),
             artifact_refs=_artifacts(artifact, replaced),
-            memory_citations=_citations(client, scope_id, entry),
+            memory_citations=citations_of(client, scope_id, entry),
             target=replaced,
             reason=reason,
         )
@@ -85,10 +85,10 @@ def generate(
 ) -> None:
     """Let the model propose an experience from evidence; it waits for review."""
     with console.connected() as client:
-        replaced = _head(client, scope_id, target) if target else None
+        replaced = exact(client, scope_id, target) if target else None
         made = client.generate_experience(
             scope_id,
-            source_refs=_sources(source, source_type),
+            source_refs=source_refs(source, source_type),
             artifact_refs=_artifacts(artifact, replaced),
             target=replaced,
             reason=reason,
@@ -157,7 +157,7 @@ def show(scope_id: console.ScopeId, ref: Ref, as_json: console.Json = False) -> 
     with console.connected() as client:
         found = client.get_experience(
             scope_id,
-            _head(client, scope_id, ref),
+            exact(client, scope_id, ref),
             include=["state", "created_at", "head", "lifecycle"],
         )
     row = console.row(found)
@@ -219,7 +219,7 @@ def lifecycle(
     """Take an experience out of recall, or bring a deprecated one back; retired is final."""
     with console.connected() as client:
         done = client.set_experience_lifecycle(
-            scope_id, _head(client, scope_id, ref), state, reason=reason
+            scope_id, exact(client, scope_id, ref), state, reason=reason
         )
     console.tell(done, f"{named(console.row(done.artifact))} is {done.state}", as_json=as_json)
 
@@ -262,7 +262,7 @@ def _parsed(text: str, field: str) -> tuple[str | None, str, int | None]:
     return found["family"], found["id"], int(found["revision"]) if found["revision"] else None
 
 
-def _head(client: Client, scope_id: str, text: str) -> ArtifactRef:
+def exact(client: Client, scope_id: str, text: str) -> ArtifactRef:
     """The exact revision that is named; the newest when none is."""
     family, artifact_id, revision = _parsed(text, "the experience")
     if family not in (None, "experience"):
@@ -275,7 +275,8 @@ def _head(client: Client, scope_id: str, text: str) -> ArtifactRef:
     return ArtifactRef(family="experience", artifact_id=artifact_id, revision=revision)
 
 
-def _sources(ids: Sequence[str] | None, source_type: str) -> list[SourceRef]:
+def source_refs(ids: Sequence[str] | None, source_type: str) -> list[SourceRef]:
+    """Sources of one type."""
     return [SourceRef(name=source_type, source_id=one) for one in ids or ()]
 
 
@@ -289,5 +290,6 @@ def _artifacts(named_: Sequence[str] | None, target: ArtifactRef | None) -> list
     return refs
 
 
-def _citations(client: Client, scope_id: str, ids: Sequence[str] | None) -> list[Citation]:
+def citations_of(client: Client, scope_id: str, ids: Sequence[str] | None) -> list[Citation]:
+    """Citations of entries as they are now."""
     return [cite(client, scope_id, one).citation for one in ids or ()]

@@ -6,11 +6,13 @@ Answers are the bodies of `pc_store.api.bodies`, and refusals are raised as the 
 
 from pc_store.api.bodies.artifact_bodies import ArtifactRevision, PromptConfiguration
 from pc_store.api.bodies.candidate_bodies import ArtifactCandidate, CandidateExtra
+from pc_store.api.bodies.dream_bodies import DreamOperation, DreamRun, DreamStatus
 from pc_store.api.bodies.memory_bodies import BatchMutation, Flushed, Mutation
 from pc_store.api.bodies.scope_bodies import ScopeBindingKey
 from pc_store.api.bodies.source_bodies import SourceRecord
 from pc_store.api.bodies.wire import ArtifactRef, Citation, SourceRef
 from pc_store.client.context_calls import ContextCalls
+from pc_store.client.dream_calls import DreamCalls
 from pc_store.client.experience_calls import ExperienceCalls
 from pc_store.client.memory_calls import MemoryCalls
 from pc_store.client.scope_calls import ScopeCalls
@@ -18,7 +20,9 @@ from pc_store.client.store_calls import StoreCalls
 from pc_store.client.work_calls import WorkCalls
 
 
-class Client(ScopeCalls, StoreCalls, MemoryCalls, ExperienceCalls, ContextCalls, WorkCalls):
+class Client(
+    ScopeCalls, StoreCalls, MemoryCalls, ExperienceCalls, DreamCalls, ContextCalls, WorkCalls
+):
     """Every call of the HTTP edge, one method each, named after its operation.
 
     Safe to share between threads. Use it as a context manager, or call `close`.
@@ -33,6 +37,9 @@ __all__ = [
     "CandidateExtra",
     "Citation",
     "Client",
+    "DreamOperation",
+    "DreamRun",
+    "DreamStatus",
     "Flushed",
     "Mutation",
     "PromptConfiguration",

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from pc_store import errors
+from pc_store import dream_refusals, errors
 from pc_store.api import refusals
 from pc_store.errors import StoreError
 
@@ -63,6 +63,8 @@ _CONFLICTS = {kind.code: kind for kind in _tree(errors.Conflict)}
 """Some codes are of two classes: a conflict, and of what cites the same thing as evidence."""
 _KINDS = {kind.code: kind for kind in reversed(list(_tree(StoreError)))} | {
     refusals.InternalError.code: refusals.InternalError,
+    dream_refusals.DreamQueueFull.code: dream_refusals.DreamQueueFull,
+    errors.InvalidCursor.code: errors.InvalidCursor,
     "inference_invalid_output": errors.ModelAnsweredBadly,
     "inference_failed": errors.ModelError,
 }

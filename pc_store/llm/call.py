@@ -44,15 +44,22 @@ class Call(Generic[R]):
         send: makes one request of the openai client's; may raise its errors.
         model: what the reply must be.
         tools: whether the answer is asked for as a tool's call.
+        reasks: how often an answer that breaks a rule is sent back.
     """
 
     def __init__(
-        self, send: Callable[[dict[str, Any]], Any], model: type[R], *, tools: bool
+        self,
+        send: Callable[[dict[str, Any]], Any],
+        model: type[R],
+        *,
+        tools: bool,
+        reasks: int = REASKS,
     ) -> None:
         self.usage = Usage()
         self._request = send
         self._model = model
         self._tools = tools
+        self._reasks = reasks
         self._failure: ModelError | None = None
         self._text = ""
         self._sent = 0
@@ -75,7 +82,7 @@ class Call(Generic[R]):
         create: Any = instructor.patch(create=self._send, mode=mode)
         with suppress(InstructorError), ending_after(within_s):
             reply: R = create(
-                response_model=self._model, max_retries=REASKS, strict=False, **options
+                response_model=self._model, max_retries=self._reasks, strict=False, **options
             )
             return reply
         return None
@@ -95,8 +102,9 @@ class Call(Generic[R]):
             told = explain(error)
         parts = self._model.parts_in(self._text)
         kept, rejected = sift(parts or (), self._model)
+        what = "was sent back once and still breaks" if self._reasks else "breaks"
         return ModelAnsweredBadly(
-            f"the model's answer was sent back once and still breaks a rule: {told}",
+            f"the model's answer {what} a rule: {told}",
             salvage=kept,
             rejected=rejected,
             readable=parts is not None,

@@ -9,6 +9,7 @@ is ever part of an error or of a log line; errors are raised outside of `except`
 reason, because instructor's exceptions quote whole answers.
 """
 
+import math
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -94,8 +95,22 @@ class ChatModel:
         """The model's name as configured."""
         return self._model
 
-    def ask(self, reply: type[R], *, system: str, user: str) -> tuple[R, Usage]:
+    def ask(
+        self,
+        reply: type[R],
+        *,
+        system: str,
+        user: str,
+        reasks: int = REASKS,
+        within_s: float | None = None,
+        max_tokens: int | None = None,
+    ) -> tuple[R, Usage]:
         """Ask once; the reply breaks no rule of its model.
+
+        Args:
+            reasks: how often an answer that breaks a rule is sent back, 0 or 1.
+            within_s: when the call is over, if that is sooner than it is anyway.
+            max_tokens: of the answer, if these are fewer than the model's.
 
         Raises:
             ModelUnavailable: no connection, or the rate limit, after transport retries.
@@ -104,14 +119,14 @@ class ChatModel:
             ModelAnsweredBadly: the answer is incomplete or refused, or breaks a rule after it
                 was sent back once; `salvage` and `rejected` are of the last answer.
         """
-        call = Call(self._send, reply, tools=self._mode == "tools")
+        call = Call(self._send, reply, tools=self._mode == "tools", reasks=reasks)
         answered = call.ask(
             self._instructor_mode(),
-            CALL_TIMEOUTS * self._timeout_s,
+            min(CALL_TIMEOUTS * self._timeout_s, within_s or math.inf),
             model=self._model,
             messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
             temperature=0,
-            max_tokens=self._max_tokens,
+            max_tokens=min(self._max_tokens, max_tokens or self._max_tokens),
         )
         if answered is None:
             raise call.failed()

@@ -96,13 +96,14 @@ def _told(location: tuple[str | int, ...], message: str) -> str:
 Content = Annotated[Experience, BeforeValidator(_content), WithJsonSchema(CONTENT_SCHEMA)]
 
 
-def _refuse_copies(content: Experience, shown: Shown) -> None:
+def refuse_copies(content: Experience, shown: Shown) -> None:
+    """Refuse a content of which a text is an example's."""
     for name in _TEXTS:
         if folded(getattr(content, name)) in shown.examples:
             broken("example-copied", f"proposal.{name}", "copies the example", "use the evidence")
 
 
-def _refuse_unsupported(content: Experience, allowed: Iterable[str]) -> None:
+def refuse_unsupported(content: Experience, allowed: Iterable[str]) -> None:
     """A failure is tracked under a cue that a verified failing item of the evidence says."""
     cues = list(dict.fromkeys(allowed))
     if content.cue_key is None or content.cue_key in cues:
@@ -136,9 +137,9 @@ class CandidatePart(Part):
 
     @model_validator(mode="after")
     def _rests_on_its_evidence(self) -> Self:
-        _refuse_copies(self.proposal_, self.shown)
+        refuse_copies(self.proposal_, self.shown)
         cues = self.shown.cues
-        _refuse_unsupported(
+        refuse_unsupported(
             self.proposal_, (cue for name in self.evidence_ids for cue in cues.get(name, ()))
         )
         return self
@@ -210,9 +211,9 @@ class GenerationReply(Reply):
     @model_validator(mode="after")
     def _rests_on_its_evidence(self) -> Self:
         if self.proposal is not None:
-            _refuse_copies(self.proposal, self.shown)
+            refuse_copies(self.proposal, self.shown)
             every = (cue for cues in self.shown.cues.values() for cue in cues)
-            _refuse_unsupported(self.proposal, every)
+            refuse_unsupported(self.proposal, every)
         return self
 
     @classmethod

@@ -67,7 +67,7 @@ def test_capabilities_promise_what_there_is(api):
         "managed_skill_generation": False,
         "external_skill_registry": False,
         "handoff_generation": False,
-        "artifact_dreaming": False,
+        "artifact_dreaming": True,
     }
 
 

@@ -2,7 +2,7 @@
 
     python chaos_worker.py DATABASE_URL HOME MODEL_URL SCOPE
 
-`incubate` does the same for the scope's experience windows.
+`incubate` does the same for the scope's experience windows, and `dream` works on all dreams.
 
 Nothing in it knows that it may be killed. It prints `idle`, or the code and message of the error
 that ended it.
@@ -19,6 +19,7 @@ from pc_store.llm.client import OpenAIProposer
 from pc_store.llm.experience_client import OpenAIExperienceModel
 from pc_store.services import extract
 from pc_store.services.begin import alive
+from pc_store.services.dream_worker import run_pending
 from pc_store.services.incubate import drain_experience
 from pc_store.settings import Settings
 
@@ -49,6 +50,28 @@ def incubate(
         return len(done)
 
     return _until_idle(drain, url, home, ready)
+
+
+def dream(
+    url: str, home: str, model_url: str, scope_id: str, ready: Connection | None = None
+) -> str:
+    """Work on the dreams of all scopes until none is left."""
+    del scope_id
+    db = Database(url)
+    settings = Settings(
+        home=Path(home),
+        llm_provider="openai",
+        llm_base_url=model_url,
+        llm_model="stub-1",
+        llm_timeout_s=20,
+        retry_base_s=0,
+        lease_s=1.2,
+        dream_concurrency=2,
+    )
+    if ready is not None:
+        ready.send("ready")
+    run_pending(db, settings, budget_s=60)
+    return "idle"
 
 
 def _until_idle(

@@ -17,6 +17,7 @@ PRELOADED = [
     "pc_store.llm.transport",
     "pc_store.services.extract",
     "pc_store.services.incubate",
+    "pc_store.services.dream_worker",
 ]
 WINDOW_S = 0.1
 """About what a window takes on a busy machine; a kill falls somewhere into the next two."""

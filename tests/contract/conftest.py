@@ -75,6 +75,11 @@ def contract_model() -> Iterator[ModelStub]:
         stub.whenever("POISON-500", status(500))
         stub.whenever("POISON-503", status(503))
         stub.whenever("POISON-JSON", says({"candidates": None}))
+        nothing = {"intent": None, "proposal": None, "evidence_ids": []}
+        for mark, outcome in (("DREAM-NOTHING", "no_change"), ("DREAM-BARE", "needs_evidence")):
+            stub.whenever(mark, says({"outcome": outcome, "reason": "Nobody tried."} | nothing))
+        stub.whenever("DREAM-BROKEN", status(401))
+        stub.whenever('"operation":"refine_experience"', {})  # the stub's own plan
         lesson = dict.fromkeys(("situation", "action", "outcome", "lesson"), "Amounts are cents.")
         stub.whenever("TEACHES-NOTHING", says({"proposal": None}))
         stub.whenever("TEACHES", says({"proposal": lesson}))
@@ -97,6 +102,7 @@ def served(
         "PC_SOURCE_WINDOW_LIMIT": "3",
         "PC_LLM_TRANSPORT_RETRIES": "0",
         "PC_RETRY_BASE_S": "0",
+        "PC_DREAM_WORKER": "true",  # the published server works on them itself
         "PC_EMBED_PROVIDER": "none",  # as the published server is without configuration
     }
     with ServerProcess(tmp_path_factory.mktemp("served"), **env) as server:

@@ -15,6 +15,7 @@ MODULES = (
     "artifact_scenarios",
     "experience_scenarios",
     "candidate_scenarios",
+    "dream_scenarios",
     "context_scenarios",
     "service_scenarios",
 )

@@ -10,15 +10,20 @@ import pytest
 from dagster_process import DagsterProcess
 from model_stub import adding, hold
 
+from pc_store.domain.candidate import EvidenceRefs
+from pc_store.domain.dream_run import dream_request
+from pc_store.domain.refs import SourceRef
 from pc_store.domain.source import new_source
 from pc_store.domain.window import parse_key
 from pc_store.ledger.database import Database, open_database
+from pc_store.services import dream
 from pc_store.services.administer import create_scope, scope_status
 from pc_store.services.capture import capture_many
 from pc_store.services.clock import now_us
-from pc_store.services.remember import list_entries
+from pc_store.services.remember import list_entries, remember
 from pc_store.services.review import approve, list_candidates
 from pc_store.services.watch import list_windows
+from pc_store.settings import Settings
 
 FIRST = "shop@00000001-00000003"
 
@@ -266,3 +271,35 @@ def test_task_outcomes_become_candidates_and_what_people_approve_is_shown(live):
     assert {"memory/shop", "experience/shop"} <= lanes
     assert failures(dagster) == []
     assert alarming(dagster.log.read_text()) == []
+
+
+@pytest.mark.slow
+def test_a_dream_starts_while_windows_wait_for_their_model(live, model_stub):
+    model_stub.whenever("Fact ", hold())
+    dagster, store = live(put=dict.fromkeys("abcdef", 3), **from_stub(model_stub))
+    model_stub.wait_until_held(2, within_s=90)  # as many as the pool `llm` admits
+    dagster.wait_for(lambda: len(dagster.runs(statuses=["STARTED"])) == 3, "three runs")
+    create_scope(store.db, "shop", now_us=now_us())
+    capture_many(store.db, "shop", [new_source("s1", "It ran.")], now_us=now_us())
+    made = remember(store.db, "shop", kind="fact", text="Amounts are cents.", now_us=now_us())
+    evidence = EvidenceRefs((SourceRef("content", "s1"),), (), (made.entry.citation,))
+    submitted = dream.submit(
+        store.db,
+        Settings(),
+        "shop",
+        dream_request("refine_experience", evidence),
+        key="k1",
+        now_us=now_us(),
+    )
+
+    def ended():
+        run = dream.get_dream(store.db, "shop", submitted.run.run_id)
+        return (run.status, run.outcome) if run.ended else None
+
+    assert dagster.wait_for(ended, "the dream") == ("succeeded", "proposed")
+    model_stub.wait_until_held(2)  # the windows wait still
+    model_stub.reset()
+    dagster.wait_for(
+        lambda: all(store.cursor(scope) == 3 for scope in "abcdef"), "the windows", within_s=120
+    )
+    assert dagster.stop() == 0

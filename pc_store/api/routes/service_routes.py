@@ -93,7 +93,7 @@ def get_capabilities(call: Reader) -> Capabilities:
         managed_skill_generation=False,
         external_skill_registry=False,
         handoff_generation=False,
-        artifact_dreaming=False,
+        artifact_dreaming=call.settings.dream_enabled and _generation(call) != "misconfigured",
         prompts={
             key: PromptCapability(
                 status="supported",

@@ -6,6 +6,7 @@ Times are microseconds since the epoch, UTC. Positions, revisions and versions c
 """
 
 from pc_store.ledger.schema.columns import metadata as metadata
+from pc_store.ledger.schema.dream_tables import dream_runs as dream_runs
 from pc_store.ledger.schema.experience_tables import candidate_versions as candidate_versions
 from pc_store.ledger.schema.experience_tables import candidates as candidates
 from pc_store.ledger.schema.experience_tables import experience_documents as experience_documents

@@ -1,0 +1,134 @@
+"""What a model may reply about a dream: a plan, with a proposal or with the reason for none."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Self, get_args
+
+from pydantic import ConfigDict, Field, WithJsonSchema, field_validator, model_validator
+
+from pc_store import limits
+from pc_store.domain.dream_run import Intent, Outcome, Plan
+from pc_store.domain.text import normalise, storable
+from pc_store.errors import InvalidInput
+from pc_store.llm.experience_replies import Content, refuse_copies, refuse_unsupported
+from pc_store.llm.judging import Part, Reply, Shown, broken, cited, enum
+
+_KEYS = frozenset(("outcome", "reason", "intent", "proposal", "evidence_ids", "package"))
+_OF_TARGET = ("corroborate", "refine", "correct")
+
+
+class PlanReply(Reply):
+    """What to make of the evidence."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+    key: ClassVar[str] = "outcome"
+    part: ClassVar[type[Part]] = Part
+    shown: ClassVar[Shown] = Shown(())
+    has_target: ClassVar[bool] = False
+
+    outcome: Annotated[str, WithJsonSchema(enum(get_args(Outcome)))]
+    reason: str = Field(description="one or two sentences for who reviews it")
+    intent: Annotated[
+        str | None, WithJsonSchema({"anyOf": [enum(get_args(Intent)), {"type": "null"}]})
+    ] = None
+    proposal: Content | None = None
+    evidence_ids: list[str] = Field(default=[])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_else(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and (
+            not _KEYS.issuperset(value) or value.get("package") is not None
+        ):
+            known = ", ".join(sorted(_KEYS - {"package"}))
+            broken("key-unknown", "answer", f"has a key that is not known, known are {known}")
+        return value
+
+    @field_validator("outcome")
+    @classmethod
+    def _known_outcome(cls, value: str) -> str:
+        if value not in get_args(Outcome):
+            broken("outcome-unknown", "outcome", f"is none of {', '.join(get_args(Outcome))}")
+        return value
+
+    @field_validator("reason")
+    @classmethod
+    def _reason_is_said(cls, value: str) -> str:
+        try:
+            said = normalise(storable("reason", value))
+        except InvalidInput:
+            broken("reason-unstorable", "reason", "holds what no database keeps faithfully")
+        if not said:
+            broken("reason-blank", "reason", "is blank")
+        if len(said) > limits.CANDIDATE_REASON_MAX_CHARS:
+            most = limits.CANDIDATE_REASON_MAX_CHARS
+            broken("reason-too-long", "reason", f"has {len(said)} characters, the most is {most}")
+        return said
+
+    @model_validator(mode="after")
+    def _all_or_nothing(self) -> Self:
+        if self.outcome != "proposed":
+            for name in ("intent", "proposal", "evidence_ids"):
+                if getattr(self, name):
+                    what = f"is there although the outcome is {self.outcome}"
+                    broken(f"{name}-unwanted", name, what, "leave it out, or make it null")
+            return self
+        if self.proposal is None:
+            broken("proposal-missing", "proposal", "is missing, the outcome is proposed")
+        intents = _OF_TARGET if self.has_target else ("create",)
+        if self.intent not in intents:
+            about = "a target" if self.has_target else "no target"
+            broken("intent-wrong", "intent", f"with {about} is expected to be {', '.join(intents)}")
+        self.evidence_ids = cited(self.evidence_ids, self.shown)
+        refuse_copies(self.proposal, self.shown)
+        cues = self.shown.cues
+        refuse_unsupported(
+            self.proposal, (cue for name in self.evidence_ids for cue in cues.get(name, ()))
+        )
+        return self
+
+    @classmethod
+    def parts_in(cls, text: str) -> list[Any] | None:
+        """None: of a plan that breaks a rule nothing can be saved."""
+        del text
+        return None
+
+    def plan(self) -> Plan:
+        """The plan as the program's own value."""
+        return Plan(
+            self.outcome,  # type: ignore[arg-type]  # checked above
+            self.reason,
+            self.intent,  # type: ignore[arg-type]
+            self.proposal,
+            tuple(self.evidence_ids),
+        )
+
+
+def plan_model(
+    evidence_ids: Iterable[str],
+    *,
+    cues: Mapping[str, tuple[str, ...]],
+    has_target: bool,
+    examples: frozenset[str],
+) -> type[PlanReply]:
+    """The reply of one dream, with the ids it may use as an enum of its schema.
+
+    Args:
+        evidence_ids: those shown, at least one.
+        cues: by evidence id, the normalised texts of the failures verified at or below it.
+        has_target: whether an experience is to be replaced.
+        examples: folded texts (`policy.examples`) that must not come back.
+    """
+    rules = Shown(tuple(dict.fromkeys(evidence_ids)), (), examples, dict(cues))
+    to_be_replaced = has_target
+
+    class DreamPlan(PlanReply):
+        """What to make of the evidence."""
+
+        shown: ClassVar[Shown] = rules
+        has_target: ClassVar[bool] = to_be_replaced
+
+        evidence_ids: list[Annotated[str, WithJsonSchema(enum(rules.evidence_ids))]] = Field(
+            default=[], description="ids of what the proposal rests on; empty without one"
+        )
+
+    return DreamPlan
