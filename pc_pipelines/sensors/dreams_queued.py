@@ -18,14 +18,16 @@ LANE = "dream"
 KEY = "all"
 """One run works on the dreams of all scopes, so there is one lane."""
 LOOK_FOR_S = 4.0
-"""How long a tick looks for a dream. Dagster evaluates a sensor every five seconds at best; most
-of these the tick itself looks, a query every quarter of a second, so that a dream starts sooner."""
+"""How long a tick looks for a dream. The daemon comes round to a sensor every five seconds; most
+of these the tick itself looks, a query every quarter of a second, so that a dream starts sooner.
+A tick that has not ended when the daemon comes round, or an interval of all five seconds, costs
+the next turn."""
 _LOOK_EVERY_S = 0.25
 
 
 @dg.sensor(
     job=jobs.dream,
-    minimum_interval_seconds=5,
+    minimum_interval_seconds=1,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description=(
         "Asks for a run when dreams wait, or were left by a worker that is gone. One run works on "

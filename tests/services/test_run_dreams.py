@@ -505,7 +505,7 @@ def test_tokens_that_nobody_counted_are_unknown(sleeper):
 
 
 def test_the_deadline_counts_from_the_first_attempt_and_not_from_submission(sleeper):
-    short = sleeper.having(dream_timeout_s=0.5, dream_max_model_calls=2)
+    short = sleeper.having(dream_timeout_s=60, llm_timeout_s=0.5, dream_max_model_calls=2)
     cited = sleeper.remembered()
     run = short.queued(cited)
     with short.db.write() as conn:
@@ -515,7 +515,7 @@ def test_the_deadline_counts_from_the_first_attempt_and_not_from_submission(slee
     waiting = short.get(run)
     assert (waiting.status, waiting.attempts) == ("queued", 1)
     with short.db.write() as conn:
-        conn.execute(dream_runs.update().values(started_at=now_us() - 600_000))
+        conn.execute(dream_runs.update().values(started_at=now_us() - 61_000_000))
     assert short.claim().error == "budget_exceeded"
     ended = short.get(run)
     assert (ended.status, ended.error, ended.attempts) == ("failed", "budget_exceeded", 1)
