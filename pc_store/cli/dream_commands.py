@@ -98,16 +98,15 @@ def list_(
             return page.runs, page.next_cursor
 
         rows = console.rows_of(ask, most=limit)
-    console.show(
+    console.show_texts(
         rows,
         as_json=as_json,
-        columns=("run", "accepted", "status", "outcome", "reason"),
-        cells=lambda row: (
-            row["run_id"],
-            console.moment(row["accepted_at"]),
-            row["status"],
-            row["error"] or row["outcome"],
-            console.short(row["reason"] or ""),
+        title=lambda row: row["run_id"],
+        text=lambda row: f"{row['status']}: {came}"
+        if (came := row["error"] or row["outcome"])
+        else row["status"],
+        notes=lambda row: ", ".join(
+            part for part in (console.moment(row["accepted_at"]), row["reason"]) if part
         ),
         empty="the scope has no dreams",
     )
@@ -128,9 +127,11 @@ def show(scope_id: console.ScopeId, run_id: RunId, as_json: console.Json = False
             console.say(f"{name.removesuffix('_at'):<10} {console.moment(row[name])}")
     console.say(f"attempts   {run.attempt_count} with {run.model_config_id or 'no model yet'}")
     if run.usage:
+        calls = run.usage.model_calls
         told = (run.usage.input_tokens, run.usage.output_tokens)
-        tokens = " and ".join("?" if one is None else str(one) for one in told)
-        console.say(f"cost       {run.usage.model_calls} model calls, {tokens} tokens in and out")
+        tokens = " in, ".join("?" if one is None else str(one) for one in told)
+        times = f"{calls} request{'' if calls == 1 else 's'}"
+        console.say(f"cost       {times} to the model, tokens: {tokens} out")
     if run.reason:
         console.say(f"reason     {run.reason}")
     if run.message:

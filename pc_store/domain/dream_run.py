@@ -135,11 +135,18 @@ def dream_request(
         ),
     )
     selected = len(wanted.artifacts) + len(wanted.citations)
-    if not 1 <= selected <= SELECTED_MAX or len(wanted) > limits.EVIDENCE_MAX:
+    if not 1 <= selected <= SELECTED_MAX:
         raise InvalidInput(
             "artifacts",
-            f"and memory_citations name {selected} things, 1 to {SELECTED_MAX} are expected, and "
-            f"with sources {len(wanted)}, the most is {limits.EVIDENCE_MAX}",
+            f"together with memory_citations has {selected} references, expected 1 to "
+            f"{SELECTED_MAX}",
+            rule="evidence_limit_exceeded",
+        )
+    if len(wanted) > limits.EVIDENCE_MAX:
+        raise InvalidInput(
+            "sources",
+            f"together with artifacts and memory_citations has {len(wanted)} references, the most "
+            f"is {limits.EVIDENCE_MAX}",
             rule="evidence_limit_exceeded",
         )
     for ref in wanted.artifacts:

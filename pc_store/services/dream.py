@@ -34,8 +34,7 @@ from pc_store.errors import (
 )
 from pc_store.ledger import candidates, dreams, scopes
 from pc_store.ledger.database import Database
-from pc_store.llm.dream_providers import PROMPT_VERSION, dreamer
-from pc_store.llm.dream_providers import prompt_room_tokens as prompt_room_tokens
+from pc_store.llm.dream_providers import PROMPT_VERSION, dreamer, prompt_room_tokens
 from pc_store.services import admit
 from pc_store.services.dream_evidence import assemble
 from pc_store.services.trace_evidence import shown

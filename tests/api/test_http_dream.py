@@ -175,6 +175,7 @@ def test_requests_that_break_a_rule(api, here, fields, rule):
     body = asked("k1", cite(api, here)) | fields
     details = refused(api.post(f"/v1/scopes/{here}/dream", json=body), 422, "invalid_request")
     assert rule in [error["type"] for error in details["errors"]]
+    assert details["field"] in ("artifacts", "sources.0.source_type", *fields)
 
 
 def test_what_cannot_be_refined(api, here):

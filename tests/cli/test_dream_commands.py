@@ -47,7 +47,7 @@ def test_a_dream_is_submitted_worked_on_and_shown(pc, entry, work):
     assert f"candidate  cand_dream_{run}, version 1, pending" in shown
     assert "from       content s1 (root)" in shown
     assert f"from       entry {entry}" in shown
-    assert "1 model calls, 100 and 20 tokens" in shown
+    assert "1 request to the model, tokens: 100 in, 20 out" in shown
     assert "reason     All 2 pieces say so." in shown
     (row,) = pc.rows("dream", "show", "shop", run)
     assert (row["outcome"], row["intent"], row["principal"]) == ("proposed", "create", "runtime")

@@ -77,8 +77,15 @@ mutation Launch($params: ExecutionParams!) {
 class DagsterProcess:
     """A `dagster dev` on a home of its own, serving this checkout's code location."""
 
-    def __init__(self, home: Path, *, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        workspace: str = "workspace.yaml",
+    ) -> None:
         self.home = home
+        self.workspace = workspace
         self.dagster_home = home / "dagster"
         self.dagster_home.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / "dagster.yaml", self.dagster_home / "dagster.yaml")
@@ -104,7 +111,7 @@ class DagsterProcess:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
-        command = [str(Path(sys.executable).parent / "dagster"), "dev", "-w", "workspace.yaml"]
+        command = [str(Path(sys.executable).parent / "dagster"), "dev", "-w", self.workspace]
         command += ["-h", "127.0.0.1", "-p", str(self.port)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

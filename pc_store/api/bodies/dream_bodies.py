@@ -83,7 +83,8 @@ class DreamRequest(Wire):
             self._request = dream_run.dream_request(self.operation, evidence, target=target)
         except InvalidInput as error:
             rule = error.details.get("rule", "value_error")
-            raise PydanticCustomError(rule, "{told}", {"told": error.message}) from None
+            told = {"told": error.reason, "field": error.field}
+            raise PydanticCustomError(rule, "{told}", told) from None
         return self
 
     def request(self) -> dream_run.DreamRequest:
