@@ -36,7 +36,7 @@ class DreamConfig(dg.Config):
     kinds={"candidate"},
     pool=POOL,
     description=(
-        "Queued dreams of all scopes, one after another in one run: chosen memory and experience, "
+        "Queued dreams of all scopes, some at a time, in one run: chosen memory and experience, "
         "refined by the model into candidates that people decide on. A dream that fails says so "
         "itself and fails nothing else."
     ),

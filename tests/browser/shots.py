@@ -3,14 +3,16 @@
     python tests/browser/shots.py docs/img [--only lineage partitions …]
 
 Five scopes get the example log of 35 sources each through their landing folders. With a window
-limit of 5 that is a backlog of 5 × 7 windows, which the sensors find and drain; then one more
-window is answered by a model (the tests' stub) that cites evidence it was never shown.
-Takes about three minutes. Needs Chromium at PC_CHROMIUM, by default /usr/bin/chromium.
+limit of 5 that is a backlog of 5 × 7 windows, which the sensors find and drain, and its task
+outcomes become candidates; then one more window is answered by a model (the tests' stub) that
+cites evidence it was never shown, and three entries are dreamt of.
+Takes about four minutes. Needs Chromium at PC_CHROMIUM, by default /usr/bin/chromium.
 """
 
 # ruff: noqa: E402, T201 - the imports need the path set first; it talks to a person
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -25,24 +27,29 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "pipelines")]
 
 from dagster_process import ROOT, DagsterProcess
-from model_stub import ModelStub, adding
+from model_stub import ModelStub, adding, says
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
+from pc_store.domain.candidate import EvidenceRefs
+from pc_store.domain.dream_run import dream_request
 from pc_store.ledger.database import open_database
-from pc_store.services.administer import create_scope
+from pc_store.services import dream
+from pc_store.services.administer import create_scope, scope_status
 from pc_store.services.clock import now_us
+from pc_store.services.remember import list_entries
+from pc_store.settings import Settings
 
 SCOPES = ("orders-importer", "billing", "support-bot", "search-team", "logistics")
 SOURCES = 35
 PARTITION = "billing@00000011-00000015"
 MOST_BYTES = 400_000
 REPLAY = "ops:\n  memory_windows:\n    config:\n      mode: replay\n"
-ZOOM_IN = (1572, 680)
 CLOSE_LIST = (519, 80)
 WATERFALL = (309, 140)
 """Where pages have buttons without a name."""
-SIZE = {"width": 1600, "height": 1000}
+SIZE: ViewportSize = {"width": 1600, "height": 1000}
+WIDE: ViewportSize = {"width": 2100, "height": 1000}
 
 
 def main() -> None:
@@ -56,6 +63,7 @@ def main() -> None:
     try:
         with prepared(home) as (dagster, rejected_run), browser() as page:
             for name in chosen.only:
+                page.set_viewport_size(SIZE)
                 try:
                     SHOTS[name](page, dagster, rejected_run)
                 except PlaywrightError:
@@ -77,13 +85,14 @@ def prepared(home: Path) -> Iterator[tuple[DagsterProcess, str]]:
     env = {
         "PC_SOURCE_WINDOW_LIMIT": "5",
         "PC_MEMORY_SCHEDULE_SECONDS": "5",
+        "PC_EXPERIENCE_SCHEDULE_SECONDS": "5",
         "PC_RETRY_BASE_S": "3600",
     }
     done = home / "prepared.json"
     if done.exists():
-        dagster = DagsterProcess(home, env={**env, "PC_MEMORY_SCHEDULE_SECONDS": ""})
-        del dagster.env["PC_MEMORY_SCHEDULE_SECONDS"]
-        with dagster:
+        for name in ("PC_MEMORY_SCHEDULE_SECONDS", "PC_EXPERIENCE_SCHEDULE_SECONDS"):
+            del env[name]
+        with DagsterProcess(home, env=env) as dagster:
             yield dagster, json.loads(done.read_text())
             dagster.stop()
         return
@@ -92,10 +101,11 @@ def prepared(home: Path) -> Iterator[tuple[DagsterProcess, str]]:
         dagster.wait_for(
             lambda: (
                 len(dagster.partitions("memory_windows")["materialized"]) == 35
+                and no_lag(home, "experience")
                 and not dagster.unfinished()
             ),
-            "35 windows",
-            within_s=240,
+            "35 windows of memory, and those of experience",
+            within_s=400,
         )
         dagster.stop()
     with ModelStub() as stub:
@@ -111,6 +121,8 @@ def prepared(home: Path) -> Iterator[tuple[DagsterProcess, str]]:
             dagster.wait_for(
                 lambda: dagster.runs(statuses=["FAILURE"]), "the rejected run", within_s=120
             )
+            dream_of_three(home, stub)
+            dagster.wait_for(lambda: dreams_left(home) == 0, "the dreams")
             dagster.wait_for(lambda: not dagster.unfinished(), "the runs to end")
             run_id = dagster.runs(statuses=["FAILURE"])[0]["runId"]
             done.write_text(json.dumps(run_id))
@@ -134,6 +146,33 @@ def fill(home: Path) -> None:
         for day in range(3):
             said = [source["content"] for source in mine[day * 12 : (day + 1) * 12]]
             land(home, scope, f"2026-09-0{day + 1}.jsonl", said)
+
+
+def no_lag(home: Path, consumer: str) -> bool:
+    """Whether the consumer is at the end of every scope's log."""
+    with contextlib.closing(open_database(f"sqlite:///{home / 'ledger.db'}")) as db:
+        at = [scope_status(db, scope) for scope in SCOPES]
+        return all(one.cursors[consumer] == one.high_watermark for one in at)
+
+
+def dream_of_three(home: Path, stub: ModelStub) -> None:
+    """Submit dreams: one is proposed, one needs evidence, and of one nothing comes."""
+    stub.reset()
+    with contextlib.closing(open_database(f"sqlite:///{home / 'ledger.db'}")) as db:
+        for scope, outcome in zip(SCOPES, ("", "needs_evidence", "no_change"), strict=False):
+            cited = list_entries(db, scope, limit=3)[1]
+            evidence = EvidenceRefs((), (), tuple(one.citation for one in cited))
+            if outcome:
+                reason = "No log shows what came of it, nor that anybody tried."
+                stub.whenever(cited[0].entry.text, says({"outcome": outcome, "reason": reason}))
+            request = dream_request("refine_experience", evidence)
+            dream.submit(db, Settings(), scope, request, key="shot", now_us=now_us())
+
+
+def dreams_left(home: Path) -> int:
+    """How many dreams have not ended."""
+    with contextlib.closing(open_database(f"sqlite:///{home / 'ledger.db'}")) as db:
+        return dream.waiting(db, now_us=now_us()).pending
 
 
 def land(home: Path, scope: str, name: str, contents: list[str]) -> None:
@@ -167,13 +206,13 @@ def browser() -> Iterator[Page]:
 
 def lineage(page: Page, dagster: DagsterProcess, _: str) -> None:
     audit(dagster)
-    groups = ",".join(f"global@global:{name}" for name in ("sources", "memory"))
+    page.set_viewport_size(WIDE)
+    named = ("sources", "memory", "experience", "search")
+    groups = ",".join(f"global@global:{name}" for name in named)
     page.goto(f"{dagster.url}/asset-groups?expanded={groups}")
     page.get_by_text("source_log").first.wait_for()
     page.mouse.click(*CLOSE_LIST)
     page.wait_for_timeout(3_000)
-    page.mouse.click(*ZOOM_IN)
-    page.wait_for_timeout(500)
 
 
 def partitions(page: Page, dagster: DagsterProcess, _: str) -> None:
@@ -201,6 +240,11 @@ def source_log_checks(page: Page, dagster: DagsterProcess, _: str) -> None:
     audit(dagster)
     page.goto(f"{dagster.url}/assets/source_log?view=checks")
     page.get_by_text("offending rows").first.wait_for()
+
+
+def dreams(page: Page, dagster: DagsterProcess, _: str) -> None:
+    page.goto(f"{dagster.url}/assets/dream_candidates?view=overview")
+    page.get_by_text("longest wait, seconds").first.wait_for()
 
 
 def plots(page: Page, dagster: DagsterProcess, _: str) -> None:
@@ -252,6 +296,7 @@ SHOTS: dict[str, Callable[[Page, DagsterProcess, str], None]] = {
     "checks": checks,
     "source-log-checks": source_log_checks,
     "plots": plots,
+    "dreams": dreams,
     "backfill-dialog": backfill_dialog,
 }
 
