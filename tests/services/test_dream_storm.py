@@ -25,7 +25,7 @@ FAULTS = {
     "BROKEN": (status(500), ("failed", "generation_failed", {2})),
     "BUSY": (status(429), ("failed", "generation_failed", {2})),
     "WRONG": (says({"outcome": "proposed"}), ("failed", "invalid_generation_output", {2})),
-    "LOCKED": (status(401), ("failed", "generation_failed", {1})),
+    "LOCKED": (status(401), ("failed", "generation_failed", {1, 2})),
     "SLOW": ({"delay_s": 0.5}, ("succeeded", "proposed", {1, 2})),
     "GOOD": ({}, ("succeeded", "proposed", {1, 2})),
 }
