@@ -47,8 +47,11 @@ class NoServerError(Exception):
 
 
 @contextlib.contextmanager
-def running_server() -> Iterator[str]:
+def running_server(*, port: int | None = None) -> Iterator[str]:
     """Yield the URL of a new server's `postgres` database; stop and delete the server afterwards.
+
+    Args:
+        port: of 127.0.0.1; None: any free one.
 
     Raises:
         NoServerError: no binaries were found, or none of those found gave a running server.
@@ -57,7 +60,7 @@ def running_server() -> Iterator[str]:
     for binaries in installations():
         home = Path(tempfile.mkdtemp(prefix="pc-postgres-"))
         try:
-            watcher, url = _start(binaries, home)
+            watcher, url = _start(binaries, home, port)
         except (NoServerError, OSError, subprocess.SubprocessError) as error:
             failures.append(f"{binaries}: {error}")
             _delete(home)
@@ -147,7 +150,9 @@ def installations() -> list[Path]:
     return [path for path in unique if (path / "initdb").exists() and (path / "postgres").exists()]
 
 
-def _start(binaries: Path, home: Path) -> tuple["subprocess.Popen[bytes]", str]:
+def _start(
+    binaries: Path, home: Path, wanted_port: int | None
+) -> tuple["subprocess.Popen[bytes]", str]:
     """Make a cluster in `home` and start its server; returns once it answers."""
     user = _server_user()
     if user is not None:
@@ -160,7 +165,7 @@ def _start(binaries: Path, home: Path) -> tuple["subprocess.Popen[bytes]", str]:
             os.chown(in_memory, user.pw_uid, user.pw_gid)
     _initdb(binaries, home, user)
     for attempt in range(3):  # somebody else may take the free port before the server does
-        port = _free_port()
+        port = wanted_port or _free_port()
         watcher = _watch(binaries, home, user, port)
         try:
             _wait_until_it_answers(watcher, port)
