@@ -2,8 +2,9 @@
 
 What a container engine would give them, the kernel gives them here: a network and a mount
 namespace of their own, in which the service names are names of the loopback interface, and
-/opt, /srv and /run are empty but for what the Dockerfile and the volumes put there. All
-services share these, which no two of them claim alike. Needs root. Knows nothing of pytest.
+/opt, /srv and /run are empty but for what the Dockerfile puts there. The instructions of the
+image's own stage are carried out one by one. All services share one such place: no two of them
+claim the same port or path for different things. Needs root. Knows nothing of pytest.
 """
 
 import contextlib
@@ -35,6 +36,9 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
 mount("--make-rprivate", "/")
 for folder in ("/opt", "/srv", "/run"):
     mount("-t", "tmpfs", "-o", "mode=755", "none", folder)
+# /etc is a copy, for the Dockerfile makes a user
+subprocess.run(["cp", "--archive", "/etc", "/run/etc"], check=True)
+mount("--bind", "/run/etc", "/etc")
 mount("--bind", hosts, "/etc/hosts")
 # Python may be installed where only root may look; the image's user needs it.
 aside = pathlib.Path("/run/aside")
@@ -105,12 +109,16 @@ class Containers:
         )
         self._enter = ["nsenter", "--target", str(holder.pid), "--net", "--mount"]
         self.user = deploy_files.last("USER").split(":")
-        self._install(wheel, site_packages)
-        self._copy()
-        for service in self.services.values():
-            for volume in service.get("volumes", []):
-                if volume.split(":")[0] in self.compose["volumes"] and "cap_drop" in service:
-                    self.inside("install", "-d", "-o", self.user[0], volume.split(":")[1])
+        for keyword, rest in deploy_files.stages()[-1]:
+            if keyword == "RUN":
+                self.inside("sh", "-c", rest)
+            elif keyword == "COPY" and rest.startswith("--from="):
+                self._install(wheel, site_packages, rest.split()[-1])
+            elif keyword == "COPY":
+                *sources, destination = rest.split()
+                self.inside("mkdir", "-p", destination)
+                paths = [str(deploy_files.ROOT / source) for source in sources]
+                self.inside("cp", *paths, destination)
         for name, text in secrets.items():
             (folder / name).write_text(text)
             self.inside("install", "-D", str(folder / name), f"/run/secrets/{name}")
@@ -231,9 +239,8 @@ class Containers:
             raise AssertionError(f"{command[0]} ended with {held.returncode}")
         return held
 
-    def _install(self, wheel: Path, site_packages: str) -> None:
+    def _install(self, wheel: Path, site_packages: str, venv: str) -> None:
         """Make the image's environment: the wheel, and what it needs from that of the tests."""
-        venv = deploy_files.image_environment()["PATH"].split(":")[0].removesuffix("/bin")
         self.inside(sys.executable, "-m", "venv", "--without-pip", venv)
         pip = [sys.executable, "-m", "pip", "--python", f"{venv}/bin/python", "--quiet"]
         self.inside(*pip, "install", "--no-deps", "--no-index", str(wheel))
@@ -251,12 +258,6 @@ class Containers:
         (scripts / "deps.pth").write_text(site_packages + "\n")
         version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
         self.inside("cp", str(scripts / "deps.pth"), f"{venv}/lib/{version}/site-packages")
-
-    def _copy(self) -> None:
-        """Do the COPY instructions of the image's own stage."""
-        for sources, destination in deploy_files.copied(deploy_files.stages()[-1]):
-            self.inside("mkdir", "-p", destination)
-            self.inside("cp", *[str(deploy_files.ROOT / one) for one in sources], destination)
 
     def _environment(self, name: str) -> dict[str, str]:
         service = self.services[name]

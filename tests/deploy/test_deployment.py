@@ -25,7 +25,9 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture
 def containers(wheel, tmp_path):
-    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "setpriv"))):
+    if os.geteuid() != 0 or not all(
+        map(shutil.which, ("unshare", "nsenter", "setpriv", "useradd"))
+    ):
         pytest.skip("needs root, and the namespaces of Linux")
     tokens = [
         {
