@@ -1,6 +1,5 @@
 """Which task outcomes were judged, and what those wait for that cannot be judged yet."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,6 @@ from pc_store.ledger.schema import (
     sources,
 )
 
-_MARKED = f'%"kind":"{KIND}"%'
-"""What the metadata of an outcome holds, as `strict_json.dumps` writes it."""
 _WAITING_SOURCE = "source "
 
 
@@ -127,32 +124,19 @@ def behind(conn: sa.Connection, *, served_before_us: int, limit: int) -> list[Be
 
 
 def holds_outcome(conn: sa.Connection, scope_id: str, *, after: int, through: int) -> bool:
-    """Whether a task outcome may be among the sources at positions (after, through]."""
+    """Whether a task outcome is among the sources at positions (after, through]."""
     query = _outcomes(scope_id).where(sources.c.position > after, sources.c.position <= through)
     return conn.execute(query.with_only_columns(sources.c.position).limit(1)).first() is not None
 
 
 def _outcomes(scope_id: str) -> sa.Select[Any]:
-    columns = (sources.c.position, sources.c.source_id, sources.c.content, sources.c.metadata)
-    return sa.select(*columns).where(
-        sources.c.scope_id == scope_id,
-        sources.c.source_type == CONTENT_TYPE,
-        sources.c.internal.is_(False),
-        sources.c.role.is_(None),
-        sources.c.metadata.like(_MARKED),
-    )
+    columns = (sources.c.position, sources.c.source_id, sources.c.content)
+    return sa.select(*columns).where(sources.c.scope_id == scope_id, sources.c.kind == KIND)
 
 
 def _read(conn: sa.Connection, query: sa.Select[Any]) -> list[OutcomeSource]:
-    return _kept(conn.execute(query.order_by(sources.c.position)).all())
-
-
-def _kept(rows: Sequence[sa.Row[Any]]) -> list[OutcomeSource]:
-    """Those whose metadata has the kind itself, and not something deeper in it."""
     return [
-        OutcomeSource(row.position, row.source_id, row.content)
-        for row in rows
-        if json.loads(row.metadata).get("kind") == KIND
+        OutcomeSource(**row._mapping) for row in conn.execute(query.order_by(sources.c.position))
     ]
 
 
@@ -176,8 +160,8 @@ def outcomes_page(
 ) -> tuple[list[OutcomeSource], int | None]:
     """The next task outcomes after a position, judged or not, in order; and where to go on."""
     query = _outcomes(scope_id).where(sources.c.position > after)
-    rows = conn.execute(query.order_by(sources.c.position).limit(limit)).all()
-    return _kept(rows), rows[-1].position if len(rows) == limit else None
+    found = _read(conn, query.limit(limit))
+    return found, found[-1].position if len(found) == limit else None
 
 
 def judged(conn: sa.Connection, scope_id: str, positions: Iterable[int]) -> dict[int, OutcomeRow]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from pc_store.domain import strict_json
+from pc_store.domain import outcome, strict_json
 from pc_store.domain.refs import SourceRef
-from pc_store.domain.source import NewSource, Role, Source, estimated_tokens
+from pc_store.domain.source import CONTENT_TYPE, NewSource, Role, Source, estimated_tokens
 from pc_store.errors import ScopeNotFound, SourceNotFound
 from pc_store.ledger.schema import source_heads, sources
 
@@ -84,6 +84,7 @@ def append(
                 "received_at": now_us,
                 "form": "json" if source.structured else None,
                 "role": role,
+                "kind": None if internal or role is not None else _kind(source),
             }
             for ordinal, source in enumerate(new, start=1)
         ],
@@ -215,6 +216,11 @@ def heads_changed_since(
         .limit(limit)
     )
     return [(row.scope_id, row.position, row.updated_at) for row in conn.execute(query)]
+
+
+def _kind(source: NewSource) -> str | None:
+    told = source.metadata.get("kind") == outcome.KIND
+    return outcome.KIND if told and source.source_type == CONTENT_TYPE else None
 
 
 def _source(row: sa.Row) -> Source:  # type: ignore[type-arg]

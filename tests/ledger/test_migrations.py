@@ -17,7 +17,7 @@ from pc_store.errors import InvalidInput, StoreUnavailable
 from pc_store.ledger import migrations, scopes
 from pc_store.ledger.database import Database, open_database
 from pc_store.ledger.migrations import VERSION_TABLE
-from pc_store.ledger.schema import metadata
+from pc_store.ledger.schema import metadata, sources
 from pc_store.services import administer
 
 NOW = 1_700_000_000_000_000
@@ -131,6 +131,34 @@ def test_a_store_of_any_earlier_version_is_brought_up_to_date_with_its_rows(new_
     opened.close()
     open_database(fresh).close()
     assert picture(url) == picture(fresh)
+
+
+def test_task_outcomes_of_an_earlier_version_are_marked(new_database):
+    url = new_database()
+    migrate_to(url, "0006")
+    columns = "scope_id, position, source_type, source_id, content, digest, tokens, received_at"
+    told = '{"kind":"task-outcome"}'
+    rows = [
+        (1, "content", told, "false", "NULL"),
+        (2, "content", '{"a":{"kind":"task-outcome"}}', "false", "NULL"),
+        (3, "other", told, "false", "NULL"),
+        (4, "content", told, "true", "NULL"),
+        (5, "content", told, "false", "'receipt'"),
+        (6, "content", '{"a":1,"kind":"task-outcome"}', "false", "NULL"),
+    ]
+    old = Database(url)
+    with old.write() as conn:
+        for at, source_type, metadata, internal, role in rows:
+            conn.exec_driver_sql(
+                f"INSERT INTO sources ({columns}, metadata, internal, role) VALUES ('shop', {at}, "
+                f"'{source_type}', 's{at}', 'c', 'd', 1, 1, '{metadata}', {internal}, {role})"
+            )
+    old.close()
+    opened = open_database(url)
+    query = sa.select(sources.c.position).where(sources.c.kind == "task-outcome")
+    with opened.read() as conn:
+        assert sorted(conn.execute(query).scalars()) == [1, 6]
+    opened.close()
 
 
 def test_threads_that_open_an_empty_database_at_once_all_succeed(database_url):

@@ -81,7 +81,16 @@ sources = sa.Table(
     col("received_at", Time),
     col("form", Id, "json: the content is JSON text, read as its value; null: text", null=True),
     col("role", Id, "receipt: this server wrote it as one; no caller can set it", null=True),
+    col("kind", Id, "task-outcome: its metadata says it is one; null: anything else", null=True),
     sa.UniqueConstraint("scope_id", "source_type", "source_id"),
+    sa.Index(
+        None,
+        "scope_id",
+        "kind",
+        "position",
+        sqlite_where=sa.text("kind IS NOT NULL"),
+        postgresql_where=sa.text("kind IS NOT NULL"),
+    ),
     comment="The append-only log of captured material.",
 )
 
