@@ -16,6 +16,7 @@ from pc_store.services.administer import get_scope_by_key, scope_status
 from pc_store.services.ask import ask
 from pc_store.services.begin import open_next
 from pc_store.services.clock import now_us
+from pc_store.services.plan import pass_over
 from pc_store.services.settle import commit_window, judge_window, refuse
 from pc_store.services.watch import keyed, read_window
 
@@ -125,8 +126,14 @@ def _drain_one(
     scope_id: str,
     tally: _Tally,
 ) -> int:
-    """Process a scope's next window and report it; returns where the cursor is then."""
+    """Process a scope's next window and report it.
+
+    Returns:
+        Where the cursor is then; the log's end when nothing of it waits for the consumer.
+    """
     family, db, settings = windows.family, store.db, store.settings
+    if not pass_over(db, settings, scope_id, windows.consumer, now_us=now_us()):
+        return scope_status(db, scope_id).high_watermark
     opened = open_next(
         db, settings, scope_id, windows.consumer, run_id=context.run_id, now_us=now_us()
     )

@@ -56,7 +56,10 @@ class Settings(BaseSettings):
     drain_budget_s: float = Field(default=300.0, gt=0)
     """How long one drain run works before it leaves the rest to the next."""
     lag_target: int = Field(default=1_000, ge=0)
-    """The check `lag_within_target` fails when more positions than this wait."""
+    """The check `lag_within_target` fails when more than this wait in a scope: positions for the
+    memory, task outcomes for experience and recurrence."""
+    inbox_age_target_s: float = Field(default=604_800.0, ge=0)
+    """The check `inbox_age_within_target` fails when a candidate waits longer for its review."""
 
     recurrence_threshold: int = Field(default=limits.RECURRENCE_THRESHOLD, ge=1, le=1_000)
     """Recurrences in a row, not seen by a review, that send an experience back to review."""

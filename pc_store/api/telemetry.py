@@ -4,12 +4,14 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from pc_store.services.diagnose import GAUGES
 
 UNROUTED = "(no route)"
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
@@ -43,16 +45,9 @@ class Telemetry:
             buckets=BUCKETS_S,
             registry=self._registry,
         )
-        self._waiting_scopes = Gauge(
-            "pc_memory_waiting_scopes",
-            "Scopes with sources past their memory cursor.",
-            registry=self._registry,
-        )
-        self._waiting_positions = Gauge(
-            "pc_memory_waiting_positions",
-            "Positions past the memory cursor, all scopes together.",
-            registry=self._registry,
-        )
+        self._gauges = {
+            name: Gauge(name, says, registry=self._registry) for name, says in GAUGES.items()
+        }
         self._tracer = tracing.tracer()
 
     @contextmanager
@@ -115,10 +110,10 @@ class Telemetry:
         if self._tracer is not None:
             self._tracer.close()
 
-    def exposition(self, *, waiting_scopes: int, waiting_positions: int) -> bytes:
-        """The metrics in Prometheus' text format."""
-        self._waiting_scopes.set(waiting_scopes)
-        self._waiting_positions.set(waiting_positions)
+    def exposition(self, gauges: Mapping[str, float]) -> bytes:
+        """The metrics in Prometheus' text format, with the values of `diagnose.gauges`."""
+        for name, value in gauges.items():
+            self._gauges[name].set(value)
         return generate_latest(self._registry)
 
 

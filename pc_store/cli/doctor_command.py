@@ -1,7 +1,5 @@
 """`pc doctor`: what is misconfigured, what lags, what is set aside."""
 
-from typing import Any
-
 import typer
 
 from pc_store.cli import console
@@ -9,12 +7,12 @@ from pc_store.client import Client
 from pc_store.errors import StoreError
 from pc_store.ledger.database import open_database
 from pc_store.services import diagnose, probe
-from pc_store.services.administer import find_scopes
 from pc_store.services.clock import now_us
 from pc_store.services.diagnose import Fact
 from pc_store.settings import Settings
 
-_SHOWN = 20
+_SHOWN = diagnose.SHOWN
+_COUNTED = {"memory": "positions", "experience": "outcomes", "recurrence": "outcomes"}
 
 
 def doctor(as_json: console.Json = False) -> None:
@@ -40,27 +38,22 @@ def _local() -> list[Fact]:
         settings = Settings.load()
     except StoreError as error:
         return [Fact("settings", "error", error.message)]
-    facts = [_settings(settings)]
+    facts = [_settings(settings), probe.model_fact(settings), probe.embedder_fact(settings)]
+    facts.append(probe.disk_fact(settings))
     now = now_us()
     try:
         db = open_database(settings.ledger_url, wait_s=settings.database_wait_s)
     except StoreError as error:
-        return [*facts, Fact("ledger", "error", error.message), probe.model_fact(settings)]
+        return [*facts, Fact("ledger", "error", error.message)]
     try:
-        scope_ids = [scope.scope_id for scope in find_scopes(db).scopes]
-        better = {
-            "ledger": Fact("ledger", "ok", f"{db.label}, its schema is up to date"),
-            "model": probe.model_fact(settings),
-            "schedule": probe.schedule_fact(db, settings, scope_ids, now_us=now),
-        }
-        facts += [
-            better.get(fact.name, fact) for fact in diagnose.doctor_facts(db, settings, now_us=now)
-        ]
+        facts.append(Fact("ledger", "ok", f"{db.label}, its schema is up to date"))
+        facts.append(probe.index_fact(db, settings, now_us=now))
+        facts += diagnose.doctor_facts(db, settings, now_us=now)
     except StoreError as error:
         facts.append(Fact("ledger", "error", error.message))
     finally:
         db.close()
-    return [*facts, probe.embedder_fact(settings), probe.disk_fact(settings)]
+    return facts
 
 
 def _settings(settings: Settings) -> Fact:
@@ -82,33 +75,53 @@ def _remote() -> list[Fact]:
             level = {"ready": "ok", "degraded": "warning"}.get(ready.status, "error")
             told = ", ".join(f"{name} {found}" for name, found in sorted(ready.checks.items()))
             facts.append(Fact("server", level, f"{client.url} is {ready.status}: {told}"))
-            facts += _of_scopes(client)
+            facts += [*_waiting(client), *_of_scopes(client)]
     except StoreError as error:
         facts.append(Fact("token" if facts else "server", "error", error.message))
     return facts
 
 
-def _of_scopes(client: Client) -> list[Fact]:
-    """Backlog, failing windows and quarantine of every scope that the token shows."""
-    scope_ids = [scope.scope_id for scope in client.list_scopes().items]
-    waiting: list[str] = []
-    failing: list[Fact] = []
-    aside: list[Fact] = []
-    for scope_id in scope_ids:
-        at: dict[str, Any] = console.row(client.get_processing_status(scope_id))
-        if at["pending"]:
-            waiting.append(f"{scope_id} {at['pending']}")
-        if at["window_status"] == "failed":
-            says = f"{scope_id}, attempt {at['attempt']}: {(at['last_error'] or {}).get('code')}"
-            failing.append(Fact("failing windows", "error", says))
-        if at["quarantined"]:
-            aside += [
-                Fact("quarantine", "error", f"{scope_id} position {item.position}: {item.reason}")
-                for item in client.list_quarantined_sources(scope_id, limit=_SHOWN).items
-            ]
-    says = f"positions wait: {', '.join(waiting[:_SHOWN])}" if waiting else "nothing waits"
+def _waiting(client: Client) -> list[Fact]:
+    """What waits, from the server's metrics; its targets are not known here."""
+    lines = (line.partition(" ") for line in client.get_metrics().splitlines())
+    told = {name: float(value) for name, _, value in lines if name in diagnose.GAUGES}
+    if told.keys() != diagnose.GAUGES.keys():
+        return [Fact("backlog", "warning", "the server is another version and does not say")]
+    count = {name: f"{value:.0f}" for name, value in told.items()}
+    hours = told["pc_candidates_oldest_seconds"] / 3_600
+    inbox = f"{count['pc_candidates_pending']} candidates wait for review"
     return [
-        Fact("backlog", "ok", says),
-        *(failing[:_SHOWN] or [Fact("failing windows", "ok", "none")]),
-        *(aside[:_SHOWN] or [Fact("quarantine", "ok", "none")]),
+        *(
+            Fact(
+                f"{name} backlog",
+                "ok",
+                f"{count[f'pc_{name}_waiting_{counted}']} {counted} of "
+                f"{count[f'pc_{name}_waiting_scopes']} scopes wait",
+            )
+            for name, counted in _COUNTED.items()
+        ),
+        diagnose.dreams_fact(int(told["pc_dreams_pending"]), told["pc_dreams_unattended_seconds"]),
+        Fact(
+            "review inbox", "ok", inbox + (f", the oldest for {hours:.1f} hours" if hours else "")
+        ),
+    ]
+
+
+def _of_scopes(client: Client) -> list[Fact]:
+    """Failing windows and quarantine of every scope that the token shows."""
+    failing: list[str] = []
+    aside: list[str] = []
+    for scope in client.list_scopes().items:
+        failing += [
+            f"{row.scope_id} {row.consumer} ({row.after}, {row.through}], attempt {row.attempt}: "
+            f"{(row.error or {}).get('code')}"
+            for row in client.list_windows(scope.scope_id, status=["failed"], limit=_SHOWN).items
+        ]
+        aside += [
+            f"{scope.scope_id} {item.consumer} position {item.position}: {item.reason}"
+            for item in client.list_quarantined_sources(scope.scope_id, limit=_SHOWN).items
+        ]
+    return [
+        *diagnose.each_or_none("failing windows", failing[:_SHOWN]),
+        *diagnose.each_or_none("quarantine", aside[:_SHOWN]),
     ]

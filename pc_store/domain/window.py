@@ -18,6 +18,7 @@ Status = Literal[
     "split",  # could not be answered whole; cut again smaller
     "quarantined",  # one source that could not be answered; set aside, the cursor passed
     "superseded",  # another commit moved the cursor past its start; it wrote nothing
+    "passed",  # windows that held nothing for their consumer; the cursor passed without a run
 ]
 OPEN: tuple[Status, ...] = ("planned", "running", "failed")
 """A scope has at most one live window in these states per consumer."""
@@ -66,6 +67,14 @@ def end_of_window(cursor: int, high_watermark: int, limit: int) -> int:
     is the cursor.
     """
     return min(high_watermark, cursor + limit, limits.POSITION_MAX)
+
+
+def end_of_passed(cursor: int, first: int, limit: int) -> int:
+    """Where the last whole window ends that lies before a position, in windows of `limit`.
+
+    The cursor itself when the position is in the next window.
+    """
+    return cursor + (first - 1 - cursor) // limit * limit
 
 
 def fitting_end(cursor: int, sizes: list[int], budget: int) -> int:

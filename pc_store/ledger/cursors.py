@@ -80,6 +80,14 @@ def narrow(conn: sa.Connection, scope_id: str, consumer: Consumer, *, window_lim
     )
 
 
+def any_moved_since(conn: sa.Connection, consumer: Consumer, moment_us: int) -> bool:
+    """Whether any scope's cursor of a consumer moved at or after a moment."""
+    query = sa.select(cursors.c.scope_id).where(
+        cursors.c.consumer == consumer, cursors.c.position > 0, cursors.c.updated_at >= moment_us
+    )
+    return conn.execute(query.limit(1)).first() is not None
+
+
 def served(conn: sa.Connection, scope_ids: list[str], consumer: Consumer, *, now_us: int) -> None:
     """Note that a run was asked for, so that other scopes come first next time."""
     for start in range(0, len(scope_ids), 500):

@@ -1,7 +1,7 @@
 """Dreams: one row each, from submission to the end; every change of a row is a compare-and-set."""
 
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -82,18 +82,52 @@ def page(
     return [_run(row) for row in conn.execute(query)]
 
 
-def pending(conn: sa.Connection, scope_id: str | None = None) -> int:
-    """How many dreams wait or run, in a scope or in all."""
-    query = sa.select(sa.func.count()).where(_TABLE.c.status.in_(PENDING))
-    if scope_id is not None:
-        query = query.where(_TABLE.c.scope_id == scope_id)
+def pending(conn: sa.Connection, scope_id: str) -> int:
+    """How many dreams of a scope wait or run."""
+    query = sa.select(sa.func.count()).where(
+        _TABLE.c.scope_id == scope_id, _TABLE.c.status.in_(PENDING)
+    )
     return int(conn.execute(query).scalar_one())
 
 
-def due(conn: sa.Connection, *, now_us: int) -> int:
-    """How many may be claimed now: those that wait, and those whose worker is gone."""
-    query = sa.select(sa.func.count()).where(*_due(now_us))
-    return int(conn.execute(query).scalar_one())
+@dataclass(frozen=True)
+class Waiting:
+    """Dreams of all scopes that have not ended.
+
+    Attributes:
+        pending: all of them.
+        due: those that may be claimed now: that wait, or whose worker is gone.
+        due_since: when the first of these could be claimed, microseconds; None without any.
+        at_work: those that a worker holds.
+    """
+
+    pending: int
+    due: int
+    due_since: int | None
+    at_work: int
+
+
+def waiting(conn: sa.Connection, *, now_us: int) -> Waiting:
+    """The dreams of all scopes that have not ended, in one query."""
+    due = _TABLE.c.next_attempt_at <= now_us
+    since = sa.case(
+        (_TABLE.c.next_attempt_at > _TABLE.c.accepted_at, _TABLE.c.next_attempt_at),
+        else_=_TABLE.c.accepted_at,
+    )
+    held = sa.and_(_TABLE.c.status == "running", sa.not_(due))
+    query = sa.select(
+        sa.func.count(),
+        sa.func.count(sa.case((due, 1))),
+        sa.func.min(sa.case((due, since))),
+        sa.func.count(sa.case((held, 1))),
+    ).where(_TABLE.c.status.in_(PENDING))
+    return Waiting(*conn.execute(query).one())
+
+
+def any_ended_since(conn: sa.Connection, moment_us: int) -> bool:
+    """Whether any dream ended, well or not, at or after a moment."""
+    query = sa.select(_TABLE.c.run_id).where(_TABLE.c.completed_at >= moment_us).limit(1)
+    return conn.execute(query).first() is not None
 
 
 def claim(

@@ -34,6 +34,7 @@ from pc_store.errors import (
 )
 from pc_store.ledger import candidates, dreams, scopes
 from pc_store.ledger.database import Database
+from pc_store.ledger.dreams import Waiting as Waiting
 from pc_store.llm.dream_providers import PROMPT_VERSION, dreamer, prompt_room_tokens
 from pc_store.services import admit
 from pc_store.services.dream_evidence import assemble
@@ -60,14 +61,6 @@ class DreamPage:
 
     runs: tuple[DreamRun, ...]
     next_cursor: str | None
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Dreams of all scopes: those that a worker could take now, and all that have not ended."""
-
-    due: int
-    pending: int
 
 
 def submit(
@@ -268,9 +261,9 @@ def candidates_of(db: Database, runs: Iterable[DreamRun]) -> dict[str, Candidate
 
 
 def waiting(db: Database, *, now_us: int) -> Waiting:
-    """How many dreams there are to work on."""
+    """The dreams of all scopes that have not ended."""
     with db.read() as conn:
-        return Waiting(dreams.due(conn, now_us=now_us), dreams.pending(conn))
+        return dreams.waiting(conn, now_us=now_us)
 
 
 def refuse_moved(conn: sa.Connection, scope_id: str, target: ArtifactRef | None) -> None:

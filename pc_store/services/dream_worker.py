@@ -123,7 +123,7 @@ class DreamWorker:
             if self._closing.is_set():
                 return None
             with self._db.read() as conn:
-                due = dreams.due(conn, now_us=now_us())
+                due = dreams.waiting(conn, now_us=now_us()).due
             if not due:
                 self._closing.wait(_LOOK_EVERY_S)
                 return None
@@ -228,7 +228,7 @@ def run_pending(
 def _left(db: Database) -> bool:
     """Whether a dream waits or runs, here or elsewhere: a worker that is gone leaves it to us."""
     with db.read() as conn:
-        return dreams.pending(conn) > 0
+        return dreams.waiting(conn, now_us=now_us()).pending > 0
 
 
 @contextmanager

@@ -11,8 +11,10 @@ from pc_store.domain.window import Consumer
 from pc_store.errors import NotFound
 from pc_store.ledger import backlogs, cursors, landings, scopes, sources, windows
 from pc_store.ledger.backlogs import Backlog
+from pc_store.ledger.cursors import Cursor
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
+from pc_store.services import recur
 from pc_store.services.ingest import QUIET_S, LandingFile, pending_files
 from pc_store.settings import Settings
 
@@ -31,14 +33,11 @@ def next_window(
     """
     while True:
         cursor = cursors.get(conn, scope_id, consumer)
-        existing = windows.open_live(conn, scope_id, consumer)
-        if existing is not None and existing.after == cursor.position:
-            return existing
+        existing = _open_at(conn, scope_id, consumer, cursor.position, now_us)
         if existing is not None:
-            windows.supersede(conn, scope_id, consumer, cursor=cursor.position, now_us=now_us)
+            return existing
         high = sources.high_watermark(conn, scope_id)
-        limit = cursor.window_limit or settings.source_window_limit
-        end = rules.end_of_window(cursor.position, high, min(settings.source_window_limit, limit))
+        end = rules.end_of_window(cursor.position, high, _limit(settings, cursor))
         if end <= cursor.position:
             return None
         sizes = sources.sizes(conn, scope_id, after=cursor.position, through=end)
@@ -50,6 +49,53 @@ def next_window(
         unmoved = cursors.get(conn, scope_id, consumer).position == cursor.position
         if window is not None and unmoved:
             return window
+
+
+def pass_over(
+    db: Database, settings: Settings, scope_id: str, consumer: Consumer, *, now_us: int
+) -> bool:
+    """Move the cursor past whole windows that hold nothing for its consumer.
+
+    Only task outcomes lead to an experience window, so windows before the first of them need no
+    run. They are recorded as one that was `passed`, and recurrence is told of them as it would be
+    by their runs. With no outcome past the cursor nothing is passed, and with an open window at
+    the cursor neither. The memory reads everything.
+
+    Returns:
+        Whether there is a window to run.
+
+    Raises:
+        NotFound: no such scope.
+    """
+    if consumer == "memory":
+        return True
+    with db.write() as conn:
+        cursor = cursors.get(conn, scope_id, consumer, lock=True)
+        after = cursor.position
+        if _open_at(conn, scope_id, consumer, after, now_us) is not None:
+            return True
+        first = backlogs.first_outcome(conn, scope_id, after=after)
+        if first is None:
+            return False
+        through = rules.end_of_passed(after, first, _limit(settings, cursor))
+        if through == after:
+            return True
+        high = sources.high_watermark(conn, scope_id)
+        window = insert_window(
+            conn, scope_id, consumer, after=after, through=through, high=high, now_us=now_us
+        )
+        if window is None:  # somebody has cut the next window meanwhile: it is run
+            return True
+        recur.record(conn, settings, scope_id, after=after, through=through, now_us=now_us)
+        cursors.advance(conn, scope_id, consumer, after=after, through=through, now_us=now_us)
+        windows.update(
+            conn,
+            window.window_id,
+            status="passed",
+            counts={"positions": window.size, "sources": 0},
+            finished_at=now_us,
+        )
+        return True
 
 
 def insert_window(
@@ -111,10 +157,18 @@ def plan_windows(
     *,
     now_us: int,
 ) -> list[WindowRow]:
-    """Cut or find the next window of each scope and count one more run asked for."""
+    """Cut or find the next window of each scope and count one more run asked for.
+
+    Windows that hold nothing for the consumer are passed over first.
+    """
     planned: list[WindowRow] = []
+    wanted = [
+        scope_id
+        for scope_id in scope_ids
+        if pass_over(db, settings, scope_id, consumer, now_us=now_us)
+    ]
     with db.write() as conn:
-        for scope_id in scope_ids:
+        for scope_id in wanted:
             window = next_window(conn, settings, scope_id, consumer, now_us=now_us)
             if window is not None:
                 planned.append(window)
@@ -164,3 +218,20 @@ def landing_backlog(
             if files:
                 pending[key] = files
     return pending, unknown
+
+
+def _limit(settings: Settings, cursor: Cursor) -> int:
+    """Most positions of the next window: fewer than usual while a bad one is being halved."""
+    usual = settings.source_window_limit
+    return min(usual, cursor.window_limit or usual)
+
+
+def _open_at(
+    conn: sa.Connection, scope_id: str, consumer: Consumer, cursor: int, now_us: int
+) -> WindowRow | None:
+    """The scope's open live window, if it starts at the cursor; one that was overtaken ends."""
+    existing = windows.open_live(conn, scope_id, consumer)
+    if existing is None or existing.after == cursor:
+        return existing
+    windows.supersede(conn, scope_id, consumer, cursor=cursor, now_us=now_us)
+    return None

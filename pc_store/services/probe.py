@@ -1,26 +1,26 @@
-"""Look at what this store leans on: the model's endpoint, the disk, whether anything runs.
+"""Look at what this store leans on outside its ledger: endpoints, index files, the disk.
 
 Nothing here waits long, writes, or repeats a secret; each answers with one `Fact`.
 """
 
+import os
 import shutil
 from urllib.parse import urlsplit
 
 import httpx
 
 from pc_store.errors import ModelError
-from pc_store.ledger import windows
 from pc_store.ledger.database import Database
 from pc_store.llm import providers
-from pc_store.services.diagnose import Fact, processing_status
+from pc_store.services.diagnose import Fact
 from pc_store.settings import Settings
 
 _OPENAI = "https://api.openai.com/v1"
 _PROBE_S = 5.0
 _FREE_LOW_BYTES = 1 << 30
 _FREE_OUT_BYTES = 100 << 20
-_IDLE_S = 600.0
-"""Work that waits longer than this, or than ten times the schedule, is not being looked for."""
+_UNBUILT_S = 3_600.0
+"""An index file that is due for so long is not being built."""
 
 
 def model_fact(settings: Settings) -> Fact:
@@ -81,42 +81,27 @@ def disk_fact(settings: Settings) -> Fact:
     return Fact("disk", level, f"{free / (1 << 30):.1f} GiB free at {existing}")
 
 
-def schedule_fact(db: Database, settings: Settings, scope_ids: list[str], *, now_us: int) -> Fact:
-    """Whether somebody looks for due windows, told from what has waited too long.
+def index_fact(db: Database, settings: Settings, *, now_us: int) -> Fact:
+    """Whether index files can be written, and whether somebody builds those that are due."""
+    from pc_store.services import index
 
-    Dagster's own heartbeat is not read: importing Dagster takes seconds, and another machine's
-    daemon is as good.
-    """
-    every_s = settings.memory_schedule_seconds
-    waiting = [
-        status
-        for scope_id in scope_ids
-        if (status := processing_status(db, scope_id, now_us=now_us)).pending
-    ]
-    if every_s is None:
-        level = "warning" if waiting else "ok"
-        return Fact("schedule", level, "PC_MEMORY_SCHEDULE_SECONDS is unset: only on request")
-    patience_s = max(_IDLE_S, 10.0 * every_s) + settings.window_max_wait_s
-    before = now_us - int(patience_s * 1_000_000)
-    late = [
-        status.scope_id
-        for status in waiting
-        if status.next_attempt_at is None and (status.oldest_pending_at or now_us) < before
-    ]
-    if late and not _ended_since(db, before):
-        return Fact(
-            "schedule",
-            "error",
-            f"not scheduled: {late[0]!r} has waited over {patience_s:.0f} s and no window has "
-            "ended since; is dagster-daemon running, and the sensor memory_windows_due on?",
+    path = settings.index_path
+    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    if not os.access(existing, os.W_OK):
+        says = f"{path} cannot be written: searches will be slower"
+        return Fact("search index", "warning", says)
+    shards = index.status(db, settings)
+    due = [one for one in shards if one.due(settings, now_us=now_us)]
+    since = min((one.tail.since for one in due if one.tail.since is not None), default=now_us)
+    waited_s = (now_us - since) / 1_000_000
+    says = f"{len(due)} of {len(shards)} shards at {path} are due to be built"
+    if waited_s > settings.index_max_age_s + _UNBUILT_S:
+        says += (
+            f", for changes {waited_s:.0f} s old: searches are slower. Is dagster-daemon running, "
+            "and the sensor search_index_due on? Or run `pc index build`"
         )
-    return Fact("schedule", "ok", f"due windows are looked for every {every_s} s")
-
-
-def _ended_since(db: Database, moment_us: int) -> bool:
-    with db.read() as conn:
-        found = windows.ended_since(conn, "memory", finished_at=moment_us, window_id="", limit=1)
-    return bool(found)
+        return Fact("search index", "warning", says)
+    return Fact("search index", "ok", says)
 
 
 def _models(answer: httpx.Response) -> set[str]:

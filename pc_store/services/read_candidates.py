@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import sqlalchemy as sa
+
 from pc_store import limits
 from pc_store.domain.candidate import Candidate, CandidateVersion, FieldChange, Origin, Status
 from pc_store.domain.candidate import compare as compare_fields
@@ -203,7 +205,12 @@ def advise(db: Database, scope_id: str, some: Collection[Candidate]) -> dict[str
 def inbox(db: Database) -> InboxSummary:
     """How much waits for review in all scopes, since when, and how much of it is stale."""
     with db.read() as conn:
-        waiting = candidates.waiting(conn)
+        return inbox_in(conn)
+
+
+def inbox_in(conn: sa.Connection) -> InboxSummary:
+    """As `inbox`, as the transaction sees it."""
+    waiting = candidates.waiting(conn)
     return InboxSummary(
         sum(one.pending for one in waiting),
         min((one.oldest_at for one in waiting), default=None),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import sqlalchemy as sa
 
 from pc_store.domain.window import Consumer, Status, WindowKey
-from pc_store.ledger import backlogs, scopes, windows
+from pc_store.ledger import scopes, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
 
@@ -53,12 +53,6 @@ def ended_since(
             conn, consumer, finished_at=finished_at, window_id=window_id, limit=limit
         )
         return list(_keyed(conn, rows))
-
-
-def waiting(db: Database, consumer: Consumer) -> tuple[int, int]:
-    """(scopes with something past the cursor, positions waiting over all of them)."""
-    with db.read() as conn:
-        return backlogs.waiting(conn, consumer)
 
 
 def last_beats(db: Database, run_ids: list[str]) -> dict[str, int]:

@@ -69,6 +69,10 @@ def checks(plant: Plant, key: str) -> dict[str, str]:
     return plant.checks(key, EXPERIENCE_WINDOWS)
 
 
+def put(plant: Plant, scope_id: str, count: int) -> None:
+    plant.put_outcomes(scope_id, *(outcome(f"Task {n}.") for n in range(count)))
+
+
 def due(plant: Plant):
     return plant.tick("experience_windows_due")
 
@@ -341,7 +345,7 @@ def test_due_windows_are_asked_for_in_a_lane_of_their_own(plant: Plant):
 
 def test_a_backlog_is_one_drain_of_its_own_job(plant: Plant):
     plant.scope("shop")
-    plant.put("shop", 10)
+    put(plant, "shop", 10)
     tick = due(plant)
     assert tick.drains == [["shop"]]
     assert [request.job_name for request in tick.requests] == ["experience_drain"]
@@ -349,9 +353,45 @@ def test_a_backlog_is_one_drain_of_its_own_job(plant: Plant):
     assert (plant.cursor("shop", "experience"), plant.cursor("shop")) == (10, 0)
 
 
+def test_a_log_without_outcomes_costs_no_run_and_one_later_costs_one(plant: Plant):
+    plant.scope("shop")
+    plant.put("shop", 31)
+    assert due(plant).skipped == "no scope has a window due"
+    plant.put_outcomes("shop", outcome())
+    tick = due(plant)
+    assert tick.windows == ["shop@00000031-00000032"]
+    assert plant.keys(EXPERIENCE_WINDOWS.partitions) == tick.windows
+    assert [result.success for result in plant.perform(tick)] == [True]
+    told = [(row.after, row.through, row.status) for row in plant.windows("shop")]
+    assert sorted(told) == [(0, 30, "passed"), (30, 32, "processed")]
+    assert due(plant).skipped == "no scope has a window due"
+    elsewhere = plant.tick("windows_committed_elsewhere").skipped
+    assert elsewhere == "0 windows reported, 0 keys of overtaken windows removed"
+    assert plant.keys(EXPERIENCE_WINDOWS.partitions) == tick.windows
+
+
+def test_a_drain_passes_over_what_lies_between_outcomes(plant: Plant):
+    plant.scope("shop")
+    for _ in range(3):
+        plant.put_outcomes("shop", outcome())
+        plant.put("shop", 9)
+    tick = due(plant)
+    assert tick.drains == [["shop"]]
+    assert all(result.success for result in plant.perform(tick))
+    assert sorted((row.after, row.through, row.status) for row in plant.windows("shop")) == [
+        (0, 3, "processed"),
+        (3, 9, "passed"),
+        (9, 12, "processed"),
+        (12, 18, "passed"),
+        (18, 21, "processed"),
+    ]
+    assert len(plant.keys(EXPERIENCE_WINDOWS.partitions)) == 3
+    assert due(plant).skipped == "no scope has a window due"
+
+
 def test_runs_of_one_consumer_do_not_hold_the_other_up(plant: Plant):
     plant.scope("shop")
-    plant.put("shop", 3)
+    put(plant, "shop", 3)
     [memory] = plant.tick("memory_windows_due").requests
     plant.queued(memory)
     plant.queued(dg.RunRequest(job_name="memory_extraction", partition_key=FIRST))
@@ -361,7 +401,7 @@ def test_runs_of_one_consumer_do_not_hold_the_other_up(plant: Plant):
 
     for scope in ("a", "b"):
         plant.scope(scope)
-        plant.put(scope, 10)
+        put(plant, scope, 10)
     drains = plant.tick("memory_windows_due").requests
     assert [request.tags["pc/lane"] for request in drains] == ["memory/a", "memory/b"]
     plant.queued(drains[0])
@@ -371,7 +411,7 @@ def test_runs_of_one_consumer_do_not_hold_the_other_up(plant: Plant):
 def test_windows_launched_in_the_ui_make_a_scope_busy(plant: Plant):
     """The UI materialises assets in a job that Dagster makes for all of them."""
     plant.scope("shop")
-    plant.put("shop", 3)
+    put(plant, "shop", 3)
     plant.instance.add_dynamic_partitions(EXPERIENCE_WINDOWS.set_name, [FIRST])
     run = plant.instance.create_run_for_job(
         launched_job(),
@@ -409,11 +449,11 @@ def test_windows_incubated_elsewhere_become_partitions_with_their_checks(plant: 
 
 def test_a_planned_window_that_was_overtaken_loses_its_key(plant: Plant):
     plant.scope("shop")
-    plant.put("shop", 2)
+    put(plant, "shop", 2)
     assert due(plant).windows == ["shop@00000001-00000002"]
     author = StoreResource().experience_author
     incubate.incubate(plant.db, plant.settings, author, "shop")
-    plant.put("shop", 3)
+    put(plant, "shop", 3)
     assert due(plant).windows == ["shop@00000003-00000005"]
     overtaken = plant.incubate("shop@00000001-00000002")
     assert overtaken.success
@@ -424,7 +464,7 @@ def test_a_planned_window_that_was_overtaken_loses_its_key(plant: Plant):
 def test_a_dead_run_is_ended_and_its_window_asked_for_again(new_plant):
     plant = new_plant(RETRY_BASE_S="0")
     plant.scope("shop")
-    plant.put("shop", 3)
+    put(plant, "shop", 3)
     [request] = due(plant).requests
     run = plant.queued(request, status=dg.DagsterRunStatus.STARTED)
     then = now_us() - 120_000_000
@@ -461,7 +501,7 @@ def test_an_answer_of_another_kind_is_refused(asking, model_stub):
 def test_old_window_keys_are_pruned_in_each_set_by_itself(new_plant):
     plant = new_plant(WINDOW_PARTITIONS_KEPT="100")
     plant.scope("shop")
-    plant.put("shop", 3)
+    put(plant, "shop", 3)
     [at_work] = due(plant).windows
     old = [f"old@{n:08d}-{n:08d}" for n in range(1, 151)]
     plant.instance.add_dynamic_partitions(EXPERIENCE_WINDOWS.set_name, old)

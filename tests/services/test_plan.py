@@ -1,13 +1,14 @@
 """Which scopes are due, in which order, and what planning costs the ledger."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
 
 from pc_store.domain.scope import partition_key
-from pc_store.domain.window import CONSUMERS
-from pc_store.ledger import schema, windows
+from pc_store.domain.window import CONSUMERS, Consumer
+from pc_store.ledger import cursors, schema, windows
 from pc_store.ledger.backlogs import Backlog
 from pc_store.ledger.database import Database
 from pc_store.services import plan
@@ -112,7 +113,7 @@ def test_a_scope_is_due_when_its_window_is_full_or_its_oldest_source_old_enough(
     assert due(db, now_us=NOW + 1) == [name(1), name(2), name(3)]
     assert due(db, window_max_wait_s=0) == [name(1), name(2), name(3)]
     assert plan.due_scopes(db, settings(), "memory", limit=1, now_us=NOW) == [
-        Backlog(name(2), name(2), cursor=0, high_watermark=9)
+        Backlog(name(2), name(2), lag=9)
     ]
 
 
@@ -198,3 +199,119 @@ def test_a_tick_costs_the_same_statements_however_many_scopes_wait(db, scopes):
     with Statements(db) as planning_again:
         plan.plan_windows(db, settings(), ids, "memory", now_us=NOW)
     assert planning_again.count <= 2 * PER_TICK + 10
+
+
+# Experience: only task outcomes lead to windows
+
+
+def mark(db, scope_id: str, *positions: int, received_at: int = NOW) -> None:
+    """Make task outcomes of the sources at some positions."""
+    table = schema.sources
+    with db.write() as conn:
+        conn.execute(
+            sa.update(table)
+            .where(table.c.scope_id == scope_id, table.c.position.in_(positions))
+            .values(
+                kind="task-outcome", metadata='{"kind":"task-outcome"}', received_at=received_at
+            )
+        )
+
+
+def due_experience(db, *, limit: int = PER_TICK, **values) -> list[Backlog]:
+    return plan.due_scopes(db, settings(**values), "experience", limit=limit, now_us=NOW)
+
+
+def windows_of(db, scope_id: str) -> list[tuple[int, int, str]]:
+    with db.read() as conn:
+        found = windows.page(conn, scope_id=scope_id, consumer="experience", limit=100)
+    return sorted((row.after, row.through, row.status) for row in found)
+
+
+def cursor(db, scope_id: str, consumer: Consumer = "experience") -> int:
+    with db.read() as conn:
+        return cursors.get(conn, scope_id, consumer).position
+
+
+def test_a_log_without_outcomes_is_never_due_for_experience(db):
+    [scope] = fill(db, 1, waiting=35, received_at=0)
+    assert due_experience(db) == []
+    assert plan.plan_windows(db, settings(), [scope], "experience", now_us=NOW) == []
+    assert (windows_of(db, scope), cursor(db, scope)) == ([], 0)
+
+
+def test_the_window_of_the_first_outcome_must_be_full_or_the_outcome_old_enough(db):
+    young, full, old, two = fill(db, 4, waiting=25, received_at=0)
+    mark(db, young, 21)
+    mark(db, full, 12)
+    mark(db, old, 22, received_at=NOW - 60 * S)
+    mark(db, two, 5, 24)
+    assert due_experience(db) == [
+        Backlog(full, full, lag=2),
+        Backlog(old, old, lag=2),
+        Backlog(two, two, lag=24),
+    ]
+
+
+def test_whole_windows_before_the_first_outcome_are_passed_without_a_run(db):
+    [scope] = fill(db, 1, waiting=47)
+    mark(db, scope, 34, 36)
+    [window] = plan.plan_windows(db, settings(), [scope], "experience", now_us=NOW)
+    assert (window.after, window.through, window.requests) == (30, 40, 0)
+    assert windows_of(db, scope) == [(0, 30, "passed"), (30, 40, "planned")]
+    assert (cursor(db, scope), cursor(db, scope, "recurrence"), cursor(db, scope, "memory")) == (
+        30,
+        30,
+        0,
+    )
+    [again] = plan.plan_windows(db, settings(), [scope], "experience", now_us=NOW)
+    assert again.window_id == window.window_id
+    with db.read() as conn:
+        [passed] = windows.page(conn, scope_id=scope, statuses=["passed"], limit=9)
+    assert (passed.counts, passed.run_id, passed.finished_at) == (
+        {"positions": 30, "sources": 0},
+        None,
+        NOW,
+    )
+
+
+def test_an_open_window_is_kept_and_run_though_it_holds_no_outcome(db):
+    [scope] = fill(db, 1, waiting=30)
+    with db.write() as conn:
+        window = plan.next_window(conn, settings(), scope, "experience", now_us=NOW)
+    assert due_experience(db) == [Backlog(scope, scope, lag=10)]
+    mark(db, scope, 25)
+    [kept] = plan.plan_windows(db, settings(), [scope], "experience", now_us=NOW)
+    assert (kept.window_id, cursor(db, scope)) == (window.window_id, 0)
+
+
+def test_halved_windows_are_passed_over_at_their_size(db):
+    [scope] = fill(db, 1, waiting=10)
+    mark(db, scope, 8)
+    with db.write() as conn:
+        cursors.narrow(conn, scope, "experience", window_limit=5)
+    plan.plan_windows(db, settings(), [scope], "experience", now_us=NOW)
+    assert windows_of(db, scope) == [(0, 5, "passed"), (5, 10, "planned")]
+
+
+def test_one_of_many_that_pass_over_at_once_does(db):
+    [scope] = fill(db, 1, waiting=25)
+    mark(db, scope, 22)
+    with ThreadPoolExecutor(4) as pool:
+        todo = [
+            pool.submit(plan.pass_over, db, settings(), scope, "experience", now_us=NOW)
+            for _ in range(4)
+        ]
+        assert [one.result() for one in todo] == [True] * 4
+    assert windows_of(db, scope) == [(0, 20, "passed")]
+    assert cursor(db, scope) == 20
+
+
+def test_a_tick_for_experience_is_one_query_however_many_logs_hold_no_outcome(db):
+    fill(db, 1_000, waiting=3, received_at=0)
+    mark(db, name(700), 2)
+    with Statements(db) as looking:
+        assert due_experience(db) == []
+    assert looking.count == 2
+    with Statements(db) as looking:
+        assert due_experience(db, window_max_wait_s=0) == [Backlog(name(700), name(700), lag=2)]
+    assert looking.count == 2

@@ -9,6 +9,7 @@ from pc_store.api.bodies.artifact_bodies import PromptStatus
 from pc_store.api.bodies.memory_bodies import SearchMode
 from pc_store.api.bodies.scope_bodies import Selection
 from pc_store.api.bodies.wire import Wire, example, moment
+from pc_store.domain.window import Status as Status
 from pc_store.domain.window import WindowKey
 from pc_store.ledger.quarantines import Quarantined
 from pc_store.ledger.windows import WindowRow
@@ -72,9 +73,6 @@ class Statistics(Wire):
     usage: dict[str, Any]
     recall: dict[str, Any]
     by_scope: list[dict[str, Any]]
-
-
-Status = Literal["planned", "running", "failed", "processed", "split", "quarantined", "superseded"]
 
 
 class Window(Wire):

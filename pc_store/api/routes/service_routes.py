@@ -18,7 +18,15 @@ from pc_store.api.responses import declared
 from pc_store.api.routing import Reader, reads, router
 from pc_store.api.telemetry import Telemetry
 from pc_store.errors import StoreError
-from pc_store.services import administer, bind, blend, prepare, read_artifacts, summarise, watch
+from pc_store.services import (
+    administer,
+    bind,
+    blend,
+    diagnose,
+    prepare,
+    read_artifacts,
+    summarise,
+)
 from pc_store.services.clock import now_us
 from pc_store.services.instruct import PROMPTS, packaged
 
@@ -145,8 +153,9 @@ def get_stats(call: Reader, body: GetStatistics) -> Statistics:
 def metrics(call: Reader, request: Request) -> Response:
     """Prometheus' text format."""
     telemetry: Telemetry = request.app.state.telemetry
-    scopes, positions = watch.waiting(call.db, "memory")
-    exposition = telemetry.exposition(waiting_scopes=scopes, waiting_positions=positions)
+    now = now_us()
+    gauges = diagnose.gauges(diagnose.standing(call.db, now_us=now), now_us=now)
+    exposition = telemetry.exposition(gauges)
     return Response(exposition, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

@@ -41,7 +41,7 @@ _QUARANTINE = f"/v1/scopes/{SCOPE}/quarantine"
 def list_windows(
     call: Reader,
     scope_id: ScopePath,
-    status: Annotated[list[Status], Query(max_length=7)] = [],  # noqa: B006 - FastAPI copies it
+    status: Annotated[list[Status], Query(max_length=8)] = [],  # noqa: B006 - FastAPI copies it
     limit: Annotated[Limit, Query()] = limits.PAGE_DEFAULT,
     cursor: Annotated[PageCursor, Query()] = None,
 ) -> WindowPage:
