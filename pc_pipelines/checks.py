@@ -1,6 +1,7 @@
 """Checks, one for each rule of `pc_store.services.audit` and `index_check`."""
 
 from collections.abc import Iterator
+from typing import get_args
 
 import dagster as dg
 
@@ -74,10 +75,6 @@ def _cell(value: object) -> str | int:
 
 
 ALL = [
-    _checks_on("source_log"),
-    _checks_on("memory"),
-    _checks_on("experience"),
-    _checks_on("failure_recurrences"),
-    _checks_on("recurrence_reviews"),
+    *(_checks_on(part) for part in get_args(Part)),
     search_index_state,
 ]

@@ -1,6 +1,6 @@
 """Jobs: one window, one landing folder, a backlog drained in one run, and the nightly upkeep."""
 
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 
@@ -13,6 +13,7 @@ from pc_pipelines.upkeep import (
     remove_index_leftovers,
 )
 from pc_pipelines.window_sets import EXPERIENCE_WINDOWS, MEMORY_WINDOWS
+from pc_store.services.audit import Part
 
 memory_extraction = dg.define_asset_job(
     MEMORY_WINDOWS.window_job,
@@ -54,16 +55,7 @@ search_index_build = dg.define_asset_job(
 
 integrity_audit = dg.define_asset_job(
     "integrity_audit",
-    selection=dg.AssetSelection.checks_for_assets(
-        *(
-            "source_log",
-            "memory",
-            "experience",
-            "failure_recurrences",
-            "recurrence_reviews",
-            "search_index",
-        )
-    ),
+    selection=dg.AssetSelection.checks_for_assets(*get_args(Part), "search_index"),
     description="Run every check on the ledger's state and on the search index.",
 )
 

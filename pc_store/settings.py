@@ -58,7 +58,7 @@ class Settings(BaseSettings):
     lag_target: int = Field(default=1_000, ge=0)
     """The check `lag_within_target` fails when more than this wait in a scope: positions for the
     memory, task outcomes for experience and recurrence."""
-    inbox_age_target_s: float = Field(default=604_800.0, ge=0)
+    inbox_age_target_s: float = Field(default=604_800.0, ge=0, le=3_153_600_000)
     """The check `inbox_age_within_target` fails when a candidate waits longer for its review."""
 
     recurrence_threshold: int = Field(default=limits.RECURRENCE_THRESHOLD, ge=1, le=1_000)

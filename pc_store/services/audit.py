@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from pc_store.domain.entry import content_hash
 from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef, SourceRef
 from pc_store.domain.text import digest
-from pc_store.ledger import scopes
+from pc_store.domain.window import CONSUMERS
+from pc_store.ledger import backlogs, scopes
 from pc_store.ledger.database import Database
 from pc_store.ledger.schema import (
     artifacts,
@@ -26,13 +27,21 @@ from pc_store.ledger.schema import (
     source_heads,
     sources,
 )
-from pc_store.services import audit_experience, audit_recurrence
+from pc_store.services import audit_dreams, audit_experience, audit_recurrence
 from pc_store.settings import Settings
 
 ROWS_SHOWN = 50
 """Most offending rows a finding lists; it always counts all of them."""
 
-Part = Literal["source_log", "memory", "experience", "failure_recurrences", "recurrence_reviews"]
+Part = Literal[
+    "source_log",
+    "memory",
+    "experience",
+    "failure_recurrences",
+    "recurrence_reviews",
+    "dream_candidates",
+    "review_inbox",
+]
 
 
 @dataclass(frozen=True)
@@ -143,14 +152,11 @@ def _quarantined(conn: sa.Connection, _: Settings, scope_id: str | None) -> list
 
 
 def _lagging(conn: sa.Connection, settings: Settings, scope_id: str | None) -> list[dict[str, Any]]:
-    lag = source_heads.c.position - cursors.c.position
-    query = (
-        sa.select(cursors.c.scope_id, lag.label("lag"))
-        .join(source_heads, source_heads.c.scope_id == cursors.c.scope_id)
-        .where(cursors.c.consumer == "memory", lag > settings.lag_target)
-        .order_by(lag.desc(), cursors.c.scope_id)
-    )
-    return _rows(conn, _scoped(query, cursors, scope_id))
+    return [
+        {"scope_id": scope, "consumer": consumer, "lag": lag}
+        for consumer in CONSUMERS
+        for scope, lag in backlogs.over(conn, consumer, settings.lag_target, scope_id=scope_id)
+    ]
 
 
 def _uncited(conn: sa.Connection, _: Settings, scope_id: str | None) -> list[dict[str, Any]]:
@@ -302,7 +308,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "lag_within_target",
-        "No scope has more positions waiting than PC_LAG_TARGET.",
+        "In no scope more than PC_LAG_TARGET wait: positions for memory, task outcomes for others.",
         "source_log",
         False,
         _lagging,
@@ -364,4 +370,19 @@ RULES: tuple[Rule, ...] = (
         audit_experience.lineage_broken,
     ),
     *(Rule(*one) for one in audit_recurrence.RULES),
+    Rule(
+        "dreams_and_candidates_agree",
+        "Every dream that proposed has its candidate, and every dream's candidate its dream; none "
+        "that ended is without its end.",
+        "dream_candidates",
+        True,
+        audit_dreams.ends_differ,
+    ),
+    Rule(
+        "inbox_age_within_target",
+        "No candidate has waited for its review longer than PC_INBOX_AGE_TARGET_S.",
+        "review_inbox",
+        False,
+        audit_dreams.overdue,
+    ),
 )

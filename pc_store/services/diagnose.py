@@ -185,7 +185,10 @@ def doctor_facts(db: Database, settings: Settings, *, now_us: int) -> list[Fact]
     with db.read() as conn:
         failing = windows.page(conn, statuses=["failed"], limit=SHOWN)
         aside = quarantines.page(conn, limit=SHOWN)
-        schedules = [_schedule(conn, settings, consumer, now_us) for consumer in CONSUMERS]
+        schedules = [
+            _schedule(conn, settings, consumer, found, now_us)
+            for consumer, found in at.waiting.items()
+        ]
     return [
         *(_backlog(consumer, found, settings) for consumer, found in at.waiting.items()),
         *schedules,
@@ -244,20 +247,23 @@ def _unit(consumer: Consumer) -> str:
     return "positions" if consumer == "memory" else "task outcomes"
 
 
-def _schedule(conn: sa.Connection, settings: Settings, consumer: Consumer, now_us: int) -> Fact:
+def _schedule(
+    conn: sa.Connection, settings: Settings, consumer: Consumer, found: Waiting, now_us: int
+) -> Fact:
     """Whether somebody looks for what waits, told from what has waited too long.
 
     Dagster's own heartbeat is not read: importing Dagster takes seconds, and another machine's
     daemon is as good.
     """
-    name, oldest = f"{consumer} schedule", backlogs.oldest(conn, consumer, now_us=now_us)
+    name = f"{consumer} schedule"
     sensor, every_s, unset = _SENSORS[consumer](settings)
     if every_s is None:
-        return Fact(name, "warning" if oldest else "ok", unset)
+        return Fact(name, "warning" if found.scopes else "ok", unset)
     patience_s = max(_IDLE_S, 10.0 * every_s)
     if consumer != "recurrence":
         patience_s += settings.window_max_wait_s
     before = now_us - int(patience_s * 1_000_000)
+    oldest = backlogs.oldest(conn, consumer, now_us=now_us)
     late = oldest is not None and oldest[1] < before
     if oldest is not None and late and not cursors.any_moved_since(conn, consumer, before):
         return Fact(

@@ -10,6 +10,7 @@ from calls import capture, new_scope, ok, ref, refused, remember
 from model_stub import says, status
 
 from pc_store.api.telemetry import JsonLines
+from pc_store.services.diagnose import GAUGES
 
 
 def flush(api, scope):
@@ -175,7 +176,8 @@ def test_metrics_have_route_templates_and_nothing_of_users(api, scope):
     assert "BREW" not in text
     assert scope not in text
     assert "SENTINEL" not in text
-    assert re.search(r"^pc_memory_waiting_scopes \d", text, re.MULTILINE)
+    for name in GAUGES:
+        assert re.search(rf"^{name} \d", text, re.MULTILINE), name
 
 
 def test_no_text_id_or_token_of_users_reaches_the_logs(serve, caplog):

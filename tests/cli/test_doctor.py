@@ -1,6 +1,8 @@
 """`pc doctor`: what is wrong is named, an exit code says so, and no secret is told."""
 
+import contextlib
 import json
+import sqlite3
 import time
 
 import pytest
@@ -43,6 +45,23 @@ def test_what_fails_is_an_error_here_and_on_a_server(pc, shop, model_stub):
     assert levels(rows)["failing windows"] == "error"
     assert "shop" in told(rows, "failing windows")
     assert "inference_misconfigured" in told(rows, "failing windows")
+    assert told(rows, "memory backlog").startswith("1 positions of 1 scopes wait")
+    assert told(rows, "experience backlog").startswith("0 ")
+
+
+def test_dreams_that_nobody_works_on_are_an_error_here_and_on_a_server(pc, shop, tmp_path):
+    shop()
+    (made,) = pc.rows("memory", "remember", "shop", "Amounts are cents.")
+    pc.ok("dream", "submit", "shop", "--entry", made["entry"]["citation"]["entry_id"])
+    code, rows = diagnosed(pc)
+    assert (code, told(rows, "dreams")) == (0, "1 wait or are worked on")
+    ledger = sqlite3.connect(tmp_path / ("served" if pc.before else "home") / "ledger.db")
+    with contextlib.closing(ledger), ledger:
+        ledger.execute("UPDATE dream_runs SET accepted_at = accepted_at - 61000000")
+    code, rows = diagnosed(pc)
+    assert (code, levels(rows)["dreams"]) == (1, "error")
+    assert "pc dream run-pending" in told(rows, "dreams")
+    assert told(rows, "review inbox").startswith(("0 candidates", "no candidate"))
 
 
 @pytest.mark.parametrize(
@@ -90,15 +109,16 @@ def test_the_embedder_in_force_is_named_with_its_dimensions(tmp_path, model_stub
 
 def test_work_that_waits_while_nobody_looks_is_an_error(tmp_path, monkeypatch):
     command = Command(PC_HOME=str(tmp_path), PC_MEMORY_SCHEDULE_SECONDS="15")
+    name = "memory schedule"
     command.ok("scope", "create", "shop")
     command.ok("source", "add", "shop", "s1", "Text.")
     code, rows = diagnosed(command)
-    assert (code, levels(rows)["schedule"]) == (0, "ok")
+    assert (code, levels(rows)[name]) == (0, "ok")
     later = time.time_ns() // 1_000 + 3_600_000_000
     monkeypatch.setattr("pc_store.cli.doctor_command.now_us", lambda: later)
     code, rows = diagnosed(command)
-    assert (code, levels(rows)["schedule"]) == (1, "error")
-    assert told(rows, "schedule").startswith("not scheduled: 'shop' has waited over 600 s")
+    assert (code, levels(rows)[name]) == (1, "error")
+    assert told(rows, name).startswith("not scheduled: 'shop' has waited over 600 s")
 
 
 def test_a_token_that_is_unknown(tmp_path):

@@ -154,11 +154,23 @@ def test_a_scope_that_lags_more_than_the_target_is_found(db):
     corrupt(db, sa.update(cursors).where(*of(cursors, consumer="memory")).values(position=1))
     assert broken(db, settings=Settings(lag_target=2)) == {
         "lag_within_target": [
-            {"scope_id": OTHER, "lag": 4},
-            {"scope_id": SCOPE, "lag": 3},
+            {"scope_id": OTHER, "consumer": "memory", "lag": 4},
+            {"scope_id": SCOPE, "consumer": "memory", "lag": 3},
         ]
     }
     assert broken(db, settings=Settings(lag_target=3), scope_id=SCOPE) == {}
+
+
+def test_experience_and_recurrence_lag_by_the_outcomes_that_wait(db):
+    told = [new_source(f"o{n}", "{}", {"kind": "task-outcome"}) for n in range(3)]
+    capture.capture_many(db, SCOPE, told, now_us=NOW)
+    corrupt(db, sa.update(cursors).where(*of(cursors, consumer="recurrence")).values(position=5))
+    found = broken(db, settings=Settings(lag_target=1), scope_id=SCOPE)["lag_within_target"]
+    assert found == [
+        {"scope_id": SCOPE, "consumer": "memory", "lag": 7},
+        {"scope_id": SCOPE, "consumer": "experience", "lag": 3},
+        {"scope_id": SCOPE, "consumer": "recurrence", "lag": 2},
+    ]
 
 
 def test_an_extracted_entry_without_evidence_is_found_and_an_explicit_one_is_not(db):

@@ -10,7 +10,8 @@ from pc_store.services.audit import audit
 
 def found(ledger):
     """The offending rows of every check that fails, without the ids."""
-    findings = audit(ledger.db, ledger.settings, scope_id=SCOPE)
+    patient = ledger.settings.model_copy(update={"inbox_age_target_s": 3_000_000_000})
+    findings = audit(ledger.db, patient, scope_id=SCOPE)
     return {one.check: one.rows for one in findings if not one.passed}
 
 
