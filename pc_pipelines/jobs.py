@@ -43,7 +43,7 @@ recurrence = dg.define_asset_job(
 
 dream = dg.define_asset_job(
     "dream",
-    selection=dg.AssetSelection.assets("dream_candidates"),
+    selection=dg.AssetSelection.assets("dream_candidates").without_checks(),  # of all dreams
     description="Work on the dreams that wait, of all scopes.",
 )
 

@@ -60,7 +60,7 @@ def windows_due(
         description=(
             f"Asks for runs of due {windows.consumer} windows: one window for a small lag, one "
             "draining run for a backlog, sweeping runs when many scopes are due. The longest "
-            "unserved scope comes first."
+            "unserved scope comes first. Windows that hold nothing for the consumer get no run."
         ),
     )
     @skips_while_the_store_is_away

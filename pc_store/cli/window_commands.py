@@ -59,7 +59,8 @@ def show(window: Name, as_json: console.Json = False) -> None:
         replay = " (replay)" if row["kind"] == "replay" else ""
         console.say(f"{row['window']} {row['status']}{replay}, attempt {row['attempt']}")
         model = f", model {row['model']}" if row["model"] else ""
-        console.say(f"  provider {row['provider']}{model}, prompt {row['prompt_revision']}")
+        if row["provider"]:
+            console.say(f"  provider {row['provider']}{model}, prompt {row['prompt_revision']}")
         for name, values in (("counts", row["counts"]), ("usage", row["usage"])):
             if values:
                 console.say(f"  {name} " + ", ".join(f"{k} {v}" for k, v in values.items()))

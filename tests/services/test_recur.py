@@ -11,13 +11,15 @@ from pc_store.domain.outcome import parse as outcome_of
 from pc_store.domain.refs import ArtifactRef
 from pc_store.domain.source import ineligible
 from pc_store.errors import InvalidInput, ScopeNotFound, SourceConflict
-from pc_store.ledger import artifacts, experiences, judgements
+from pc_store.ledger import artifacts, cursors, experiences, judgements
 from pc_store.ledger.schema import (
     artifact_revisions,
     experience_documents,
 )
 from pc_store.services import capture, outcomes, recur
+from pc_store.services.administer import scope_status
 from pc_store.services.experiences import set_lifecycle
+from pc_store.services.plan import pass_over
 from pc_store.services.read_memory import cite
 from pc_store.services.remember import reactivate, remember, retire
 from pc_store.services.summarise import statistics
@@ -272,6 +274,26 @@ def test_an_avoidance_waits_while_a_contradicting_failure_has_no_evidence_yet(le
     ledger.capture("run-1", "It failed.")
     ledger.run()
     assert ledger.verdicts() == [(at, "recurred", ref.artifact_id, 1)]
+
+
+def test_evidence_in_windows_that_incubation_passes_over_is_noticed(ledger):
+    ref = ledger.experience()
+    at = ledger.raw(told(checks=[check(CUE, evidence=late("run-1"))]), "fails")
+    ledger.run()
+    assert ledger.verdicts() == []
+    with ledger.db.write() as conn:
+        cursors.advance(conn, SCOPE, "experience", after=0, through=at, now_us=ledger.tick())
+    ledger.capture("run-1", "It failed.")
+    ledger.capture("noise", "Nothing to do with it.")
+    ledger.raw(told(), "another")
+    settings = ledger.settings.model_copy(update={"source_window_limit": 2})
+    assert pass_over(ledger.db, settings, SCOPE, "experience", now_us=ledger.tick())
+    assert ledger.verdicts() == [(at, "recurred", ref.artifact_id, 1)]
+    assert scope_status(ledger.db, SCOPE).cursors == {
+        "memory": 0,
+        "experience": at + 2,
+        "recurrence": at + 2,
+    }
 
 
 def test_an_item_waits_for_an_artifact_as_well(ledger):
