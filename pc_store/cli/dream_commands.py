@@ -102,9 +102,11 @@ def list_(
         rows,
         as_json=as_json,
         title=lambda row: row["run_id"],
-        text=lambda row: f"{row['status']}: {came}"
-        if (came := row["error"] or row["outcome"])
-        else row["status"],
+        text=lambda row: (
+            f"{row['status']}: {came}"
+            if (came := row["error"] or row["outcome"])
+            else row["status"]
+        ),
         notes=lambda row: ", ".join(
             part for part in (console.moment(row["accepted_at"]), row["reason"]) if part
         ),
