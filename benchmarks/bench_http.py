@@ -159,7 +159,11 @@ class Peer(Server):
 
     def environment(self) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("POWERCONTEXT")}
-        return {**inherited, "POWERCONTEXT_HOME": str(self.folder)}
+        most = {"ACTIVE_ENTRIES": "100000", "MANIFEST_ENTRIES": "200000"}
+        most["MANIFEST_BYTES"] = "67108864"  # each the most it can be told
+        runtime = "POWERCONTEXT_SERVER_RUNTIME_MEMORY_MAX_"
+        more = {f"{runtime}{what}": value for what, value in most.items()}
+        return {**inherited, **more, "POWERCONTEXT_HOME": str(self.folder)}
 
     def fill(self, http: httpx.Client, scope: str, start: int, end: int) -> None:
         path = f"/v1/scopes/{scope}/artifacts/memory/memory"
