@@ -98,9 +98,7 @@ def compare(name: str, every: list[Asked], rounds: int, calls: int) -> list[list
 
 
 def show(name: str, size: int, found: list[list[Cost]]) -> None:
-    cells = [
-        f"{middle(costs, field):.1f}" for field in ("cpu_ms", "p50_ms") for costs in found
-    ]
+    cells = [f"{middle(costs, field):.1f}" for field in ("cpu_ms", "p50_ms") for costs in found]
     if len(found) == 2:
         for field in ("cpu_ms", "p50_ms"):
             each = [getattr(b, field) / getattr(a, field) for a, b in zip(*found, strict=True)]

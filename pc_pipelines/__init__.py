@@ -1,7 +1,10 @@
 """The Dagster code location: it orchestrates, and holds no rule and no SQL of its own."""
 
+import os
 import warnings
 
+# Before numpy is loaded; `pc` does the same and says why.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Partitioned checks are in preview in 1.13; the version range and the end-to-end tests guard them.
 warnings.filterwarnings("ignore", message="Specifying a partitions_def on an AssetCheckSpec")
 # Raised by Dagster's own decorator, whatever it is given.

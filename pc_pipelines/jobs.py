@@ -9,6 +9,7 @@ from pc_pipelines.upkeep import (
     delete_old_runs,
     forget_heartbeats,
     forget_old_recalls,
+    prune_vectors,
     prune_window_partitions,
     remove_index_leftovers,
 )
@@ -82,13 +83,16 @@ def experience_drain() -> None:
     _drain_experience.alias("drain")()
 
 
-@dg.job(description="Nightly upkeep: prune old window partitions, runs, heartbeats, recalls.")
+@dg.job(
+    description="Nightly upkeep: prune old window partitions, runs, heartbeats, recalls, vectors."
+)
 def upkeep() -> None:
     """The upkeep ops."""
     delete_old_runs(prune_window_partitions())
     forget_heartbeats()
     forget_old_recalls()
     remove_index_leftovers()
+    prune_vectors()
 
 
 ALL: list[Any] = [

@@ -14,6 +14,7 @@ from pc_pipelines.resources import StoreResource
 from pc_store.domain.window import OPEN
 from pc_store.services.clock import now_us
 from pc_store.services.index import remove_leftovers
+from pc_store.services.prune import prune
 from pc_store.services.recalls import forget_recalls
 from pc_store.services.watch import forget_beats, list_windows
 
@@ -115,6 +116,22 @@ def remove_index_leftovers(store: StoreResource) -> dg.Output[None]:
     """Remove index files that no shard uses: of older formats, of builders that died."""
     removed = remove_leftovers(store.db, store.settings)
     return dg.Output(None, metadata={"files removed": removed})
+
+
+@dg.op(
+    out=dg.Out(dg.Nothing),
+    config_schema={
+        "other_profiles": dg.Field(
+            bool,
+            default_value=False,
+            description="Also those of embedders that neither settings nor an index file use.",
+        )
+    },
+)
+def prune_vectors(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[None]:
+    """Delete the vectors of texts that nobody holds any more."""
+    deleted = prune(store.db, store.settings, other_profiles=context.op_config["other_profiles"])
+    return dg.Output(None, metadata={"vectors deleted": deleted})
 
 
 def _keys(instance: DagsterInstance, definition: dg.DynamicPartitionsDefinition) -> set[str]:

@@ -27,6 +27,7 @@ for name in list(os.environ):  # the caller's settings are not the tests'
     if name == "DAGSTER_HOME" or (name.startswith("PC_") and not name.startswith("PC_TEST_")):
         del os.environ[name]
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as `pc` and the code location do
 
 
 @pytest.fixture(scope="session")

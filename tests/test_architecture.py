@@ -6,6 +6,7 @@ errors, limits ◄ domain ◄ settings ◄ ledger ◄ search ◄ services ◄ ap
 """
 
 import ast
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -253,6 +254,18 @@ def test_importing_an_entry_point_does_not_import_a_slow_package(module, more):
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120
     )
     assert (found.stdout, found.returncode) == ("[]\n", 0), found.stderr
+
+
+@pytest.mark.parametrize("package", ["pc_store.cli", "pc_pipelines"])
+def test_a_process_of_ours_has_one_thread_of_blas_settled_before_numpy_is_loaded(package):
+    program = f"import {package}, os, sys; print(os.environ['OPENBLAS_NUM_THREADS'], *sys.modules)"
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
+    )
+    threads, *loaded = found.stdout.split()
+    assert threads == "1"
+    assert "numpy" not in loaded
 
 
 def test_no_function_holds_a_transaction_and_a_model():

@@ -162,6 +162,45 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command("prune-vectors")
+def prune_vectors(
+    other_profiles: Annotated[
+        bool,
+        typer.Option(
+            "--other-profiles",
+            help="Also all vectors of embedders that neither these settings nor an index file use.",
+        ),
+    ] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete them; without it they are only counted.")
+    ] = False,
+    as_json: console.Json = False,
+) -> None:
+    """Show or delete vectors of texts that nobody holds any more, as the nightly upkeep does."""
+    from pc_store.services import prune
+
+    with console.opened("index") as store:
+        found = prune.survey(store.db, store.settings, other_profiles=other_profiles)
+        deleted = 0
+        if delete:
+            deleted = prune.prune(store.db, store.settings, other_profiles=other_profiles)
+    console.show(
+        [vars(one) for one in found],
+        as_json=as_json,
+        columns=("profile", "in use", "vectors", "size", "surplus"),
+        cells=lambda row: (
+            row["profile"],
+            "yes" if row["in_use"] else "no",
+            row["vectors"],
+            _size(row["bytes"]),
+            row["surplus"],
+        ),
+        empty="there are no vectors",
+    )
+    if delete:
+        console.err.print(f"{deleted} vectors deleted", markup=False)
+
+
 def _age_s(moment: int | None, now: int) -> float | None:
     return None if moment is None else round((now - moment) / 1_000_000, 1)
 

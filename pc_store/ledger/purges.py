@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from pc_store.ledger.schema import entry_versions, memory_changes, purges, vectors
+from pc_store.ledger import vectors
+from pc_store.ledger.schema import entry_versions, memory_changes, purges
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,4 @@ def erase(conn: sa.Connection, scope_id: str, entry_id: str, text_digests: Itera
         .where(memory_changes.c.scope_id == scope_id, memory_changes.c.entry_id == entry_id)
         .values(reason=None)
     )
-    digests = sorted(set(text_digests))
-    for start in range(0, len(digests), 500):
-        conn.execute(
-            sa.delete(vectors).where(vectors.c.text_digest.in_(digests[start : start + 500]))
-        )
+    vectors.drop(conn, set(text_digests))

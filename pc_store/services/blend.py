@@ -46,11 +46,13 @@ class Question:
     """A query, understood.
 
     Attributes:
+        text: as it was asked.
         units: what it asks for by words; empty when nothing in it bears content.
         vector: what it means, float32[dims] of unit length, if that is known and wanted.
         made: vectors of documents' texts that the ledger has none of, by text digest.
     """
 
+    text: str
     mode: Mode
     units: tuple[Unit, ...]
     embedder: LedgerEmbedder | None = None
@@ -194,7 +196,7 @@ def modes(settings: Settings) -> tuple[Mode, ...]:
 
 def by_words(settings: Settings, reading: Reading, units: Sequence[Unit]) -> Blend:
     """What shares terms with some units."""
-    return _blend(settings, Question("fts", tuple(units)), reading, {})
+    return _blend(settings, Question("", "fts", tuple(units)), reading, {})
 
 
 def _blend(
@@ -245,7 +247,7 @@ def understand(db: Database, settings: Settings, query: str, mode: Mode) -> Ques
 
     No transaction is open while the embedder works; one that fails leaves no vector.
     """
-    question = Question(mode, query_units(query))
+    question = Question(query, mode, query_units(query))
     if mode == "fts" or (mode == "auto" and settings.search_auto == "fts"):
         return question
     embedder = embed.embedder(db, settings)

@@ -24,6 +24,8 @@ from pc_store.search.tokens import Unit, query_units
 from pc_store.services import blend
 from pc_store.services.blend import NOTHING, Blend, Blended, Channel, Coverage, Used
 from pc_store.services.blend import Mode as Mode
+from pc_store.services.blend import Question as Question
+from pc_store.services.blend import understand as understand
 from pc_store.services.gather import Reading, consult
 from pc_store.settings import Settings
 
@@ -96,7 +98,7 @@ def search(
     db: Database,
     settings: Settings,
     scope_id: str,
-    query: str,
+    query: str | Question,
     *,
     mode: Mode = "auto",
     limit: int = limits.SEARCH_LIMIT_DEFAULT,
@@ -110,7 +112,8 @@ def search(
     what is found by words; `limit` then keeps the best.
 
     Args:
-        query: at most 8,192 characters.
+        query: at most 8,192 characters; or what `understand` made of one and its mode, for who
+            asks several scopes.
         limit: 1 to 50.
 
     Raises:
@@ -122,7 +125,7 @@ def search(
 
     def finish(reading: Reading, find: Callable[[], Blend]) -> SearchResult:
         memory = ArtifactRef(MEMORY_FAMILY, MEMORY_ID, reading.head)
-        _refuse_blank(query)
+        _refuse_blank(question.text)
         found = find()
         hits = tuple(
             Hit(
@@ -149,7 +152,7 @@ def search_experiences(
     db: Database,
     settings: Settings,
     scope_id: str,
-    query: str,
+    query: str | Question,
     *,
     mode: Mode = "auto",
     limit: int = limits.SEARCH_LIMIT_DEFAULT,
@@ -164,7 +167,7 @@ def search_experiences(
     def finish(reading: Reading, find: Callable[[], Blend]) -> ExperienceResult:
         if not reading.words.entries:
             return ExperienceResult(None)
-        _refuse_blank(query)
+        _refuse_blank(question.text)
         found = find()
         hits = []
         for one in found.top(limit) if question.units else ():
@@ -216,12 +219,14 @@ def relevant(
 
 
 def _question(
-    db: Database, settings: Settings, query: str, mode: Mode, limit: int
-) -> blend.Question:
+    db: Database, settings: Settings, query: str | Question, mode: Mode, limit: int
+) -> Question:
     if not 1 <= limit <= limits.SEARCH_LIMIT_MAX:
         raise InvalidInput("limit", f"is {limit}, expected 1 to {limits.SEARCH_LIMIT_MAX}")
+    if isinstance(query, Question):
+        return query
     within("query", query, limits.QUERY_MAX_CHARS)
-    return blend.understand(db, settings, query, mode)
+    return understand(db, settings, query, mode)
 
 
 def _refuse_blank(query: str) -> None:

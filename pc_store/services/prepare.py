@@ -22,6 +22,7 @@ from pc_store.errors import InvalidInput
 from pc_store.ledger import scopes
 from pc_store.ledger.database import Database
 from pc_store.services import find
+from pc_store.services.find import Question
 from pc_store.settings import Settings
 
 SCHEMA = "powercontext.prepared-context.v1"
@@ -95,12 +96,13 @@ def prepare_context(
         admit(other)
     searched = (scope_id, *references)
     sections = _sections(assembly)
+    question = find.understand(db, settings, query, "auto")
     modes: list[str] = []
     found: dict[Family, list[Recalled]] = {}
     dropped: list[Dropped] = []
     for family in sections:
         recall = _memory if family == "memory" else _experiences
-        each = [recall(db, settings, scope_id, one, query, modes) for one in searched]
+        each = [recall(db, settings, scope_id, one, question, modes) for one in searched]
         found[family], rest = round_robin(each, most=_CANDIDATES[family])
         dropped += [Dropped(one, "cap") for one in rest]
     if assembly is None:
@@ -137,9 +139,9 @@ def _sections(assembly: Assembly | None) -> dict[Family, int]:
 
 
 def _memory(
-    db: Database, settings: Settings, asking: str, scope_id: str, query: str, modes: list[str]
+    db: Database, settings: Settings, asking: str, scope_id: str, asked: Question, modes: list[str]
 ) -> list[Recalled]:
-    result = find.search(db, settings, scope_id, query, limit=limits.CONTEXT_MEMORY_CANDIDATES)
+    result = find.search(db, settings, scope_id, asked, limit=limits.CONTEXT_MEMORY_CANDIDATES)
     if result.mode is not None:
         modes.append(result.mode)
     return [
@@ -158,10 +160,10 @@ def _memory(
 
 
 def _experiences(
-    db: Database, settings: Settings, asking: str, scope_id: str, query: str, modes: list[str]
+    db: Database, settings: Settings, asking: str, scope_id: str, asked: Question, modes: list[str]
 ) -> list[Recalled]:
     most = limits.CONTEXT_EXPERIENCE_CANDIDATES
-    result = find.search_experiences(db, settings, scope_id, query, limit=most)
+    result = find.search_experiences(db, settings, scope_id, asked, limit=most)
     if result.mode is not None:
         modes.append(result.mode)
     return [

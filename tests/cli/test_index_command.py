@@ -84,6 +84,27 @@ def test_an_embedder_that_is_away_costs_vectors_and_is_told(tmp_path, model_stub
     assert (built["vectors"], built["why"]) == (1, "1 of its texts have no vector yet")
 
 
+def test_vectors_are_pruned_only_when_that_is_asked_for(command):
+    command.rows("index", "build")
+    used = {"profile": "builtin:usem3:512:unit", "in_use": True, "vectors": 2, "bytes": 4096}
+    assert command.rows("index", "prune-vectors") == [used | {"surplus": 0}]
+    command.ok("memory", "remember", "shop", "Nothing is embedded for this one.")
+    other = {
+        "PC_EMBED_MODEL": "other",
+        "PC_EMBED_BASE_URL": "http://127.0.0.1:9/v1",
+        "PC_EMBED_DIMS": "8",
+    }
+    elsewhere = Command(**command.env | other | {"PC_INDEX_DIR": command.env["PC_HOME"] + "/2"})
+    asked = ("index", "prune-vectors", "--other-profiles")
+    assert elsewhere.rows(*asked) == [used | {"in_use": False, "surplus": 2}]
+    assert Command(**command.env | other).rows(*asked) == [used | {"surplus": 0}]
+    deleted = elsewhere(*asked, "--delete")
+    assert (deleted.exit_code, deleted.stderr) == (0, "2 vectors deleted\n")
+    assert command.ok("index", "prune-vectors") == "there are no vectors\n"
+    nothing = Command(**command.env, PC_EMBED_PROVIDER="none").refused(2, *asked)
+    assert "not known which embedder is in force" in nothing
+
+
 def test_what_is_wrong_has_its_reason_and_exit_code_1(command, monkeypatch, tmp_path):
     [built] = command.rows("index", "build")
     [file] = (tmp_path / "home" / "index" / built["shard"]).glob("*.duckdb")

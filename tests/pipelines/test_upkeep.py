@@ -1,13 +1,15 @@
 """The nightly jobs: pruning of window keys and old runs, and the audit as asset checks."""
 
 import dagster as dg
+import numpy as np
 import sqlalchemy as sa
 from plant import REPOSITORY, Plant, steps
 
 from pc_store.domain.refs import new_id
-from pc_store.ledger import recall_log, windows
+from pc_store.domain.text import digest
+from pc_store.ledger import recall_log, vectors, windows
 from pc_store.ledger.recall_log import Recall
-from pc_store.services import watch
+from pc_store.services import remember, watch
 from pc_store.services.clock import now_us
 from pc_store.services.recalls import list_recalls
 
@@ -65,6 +67,26 @@ def test_recalls_are_forgotten_after_their_days(new_plant):
     assert plant.run("upkeep").success
     (left,) = list_recalls(plant.db, "shop", limit=10)
     assert left.query_digest == "young"
+
+
+def test_vectors_of_texts_that_nobody_holds_go_and_those_of_others_when_asked(plant: Plant):
+    direction = np.array([1], dtype=np.float32)
+    plant.scope("shop")
+    remember.remember(plant.db, "shop", kind="fact", text="said", now_us=now_us())
+    for profile in ("builtin:usem3:512:unit", "openai:old:1:unit"):
+        with plant.db.write() as conn:
+            texts = [digest(text) for text in ("said", "never said")]
+            vectors.put(conn, profile, dict.fromkeys(texts, direction))
+
+    def left():
+        with plant.db.read() as conn:
+            return {one.profile: one.vectors for one in vectors.sizes(conn)}
+
+    assert plant.run("upkeep").success
+    assert left() == {"builtin:usem3:512:unit": 1, "openai:old:1:unit": 1}
+    config = {"ops": {"prune_vectors": {"config": {"other_profiles": True}}}}
+    assert plant.run("upkeep", config=config).success
+    assert left() == {"builtin:usem3:512:unit": 1}
 
 
 def test_a_pruned_window_can_be_brought_back_by_its_name(plant: Plant):

@@ -10,7 +10,7 @@ from pc_store.domain.entry import Draft
 from pc_store.domain.experience import Experience
 from pc_store.domain.refs import ArtifactRef
 from pc_store.domain.text import digest
-from pc_store.errors import InvalidInput, ModelUnavailable, NotSupported
+from pc_store.errors import InvalidInput, ModelAnsweredBadly, ModelUnavailable, NotSupported
 from pc_store.ledger import artifacts, experiences, vectors
 from pc_store.ledger.database import open_database
 from pc_store.ledger.schema import vectors as vectors_table
@@ -21,6 +21,7 @@ from pc_store.search.tokens import TOKENISER, terms_of
 from pc_store.services import administer, blend, embed, find, gather, index_build, remember
 from pc_store.services.blend import Coverage
 from pc_store.services.commit import commit_drafts
+from pc_store.services.prepare import prepare_context
 from pc_store.settings import Settings
 
 SCOPE = "shop"
@@ -44,6 +45,7 @@ class Compass:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.failing = False
+        self.unreadable: set[str] = set()
 
     def embed(self, texts):
         self.asked += texts
@@ -57,8 +59,12 @@ class Compass:
         return made
 
     def attempt(self, texts):
+        places = [place for place, text in enumerate(texts) if text not in self.unreadable]
+        odd = {place: ModelAnsweredBadly("odd") for place in range(len(texts))}
         try:
-            return Embedded(dict(enumerate(self.embed(texts))), {})
+            made = self.embed([texts[place] for place in places])
+            failed = {place: odd[place] for place in odd.keys() - set(places)}
+            return Embedded(dict(zip(places, made, strict=True)), failed)
         except ModelUnavailable as error:
             return Embedded({}, {}, error)
 
@@ -294,6 +300,27 @@ def test_an_embedder_that_fails_for_texts_costs_only_their_vectors(db, store, co
     compass.failing = True
     result = search(db, store, "money", "vector")
     assert (texts_of(result), result.coverage) == (["cash"], Coverage(2, 1))
+
+
+def test_a_text_that_cannot_be_embedded_costs_no_other_its_vector(db, store, compass):
+    write(db, "cash", "coins", "rain")
+    compass.unreadable = {"coins"}
+    result = search(db, store, "money", "vector")
+    assert (texts_of(result), result.coverage) == (["cash"], Coverage(3, 2))
+    compass.asked.clear()
+    assert search(db, store, "money", "vector") == result
+    assert "coins" not in compass.asked
+
+
+def test_a_context_of_many_scopes_embeds_its_question_once(db, store, compass):
+    for name in ("near", "far"):
+        administer.create_scope(db, name, now_us=NOW)
+        remember.remember(db, name, kind="fact", text=f"money is {name}", now_us=NOW)
+    administer.create_scope(db, "asking", context_references=["near", "far"], now_us=NOW)
+    compass.failing = True
+    prepared = prepare_context(db, store, "asking", "money?")
+    assert {item.found.scope_id for item in prepared.items} == {"near", "far"}
+    assert compass.asked == ["money?"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "fts", "vector", "hybrid"])
