@@ -52,14 +52,14 @@ class Kept:
                 self._shrink()
         return value
 
-    def find(self, kind: str, names: Iterable[str]) -> dict[str, Any]:
-        """The values that are kept under (kind, name), by name."""
-        found: dict[str, Any] = {}
+    def find(self, keys: Iterable[Hashable]) -> dict[Any, Any]:
+        """The values that are kept under some keys."""
+        found: dict[Hashable, object] = {}
         with self._lock:
-            for name in names:
-                if (kind, name) in self._values:
-                    self._values.move_to_end((kind, name))
-                    found[name] = self._values[kind, name][0]
+            for key in keys:
+                if key in self._values:
+                    self._values.move_to_end(key)
+                    found[key] = self._values[key][0]
         return found
 
     def put(self, key: Hashable, value: object, size: int) -> None:

@@ -53,6 +53,8 @@ _READ_POSTINGS = "SELECT term, docs, counts FROM {{db}}.postings WHERE part = {p
 _FEW = "list_contains(string_split('{terms}', ' '), term)"
 _MANY = "term IN (SELECT unnest(string_split('{terms}', ' ')))"
 _FEW_TERMS = 40
+_TERM_BYTES = 500
+"""What keeping a term costs beside its numbers."""
 _QUOTED = str.maketrans({"'": "''", "{": "{{", "}": "}}"})
 _log = logging.getLogger(__name__)
 
@@ -164,10 +166,25 @@ class Part:
         return self.shard.path, self.covered.number, what
 
     def postings(self, terms: Iterable[str]) -> dict[str, Postings]:
-        """Where the terms occur; terms that do not occur are left out. Raises `Torn`."""
-        wanted = list(terms)
-        quoted = " ".join(wanted).translate(_QUOTED)
-        statement = _READ_POSTINGS + (_FEW if len(wanted) <= _FEW_TERMS else _MANY)
+        """Where the terms occur; terms that do not occur are left out. Raises `Torn`.
+
+        Kept in memory: of what a question asks for, the words that many documents have cost most
+        to read, and the next question has some of them again.
+        """
+        keys = {term: (self.shard.path, self.covered.number, "term", term) for term in terms}
+        known = kept.find(keys.values())
+        if missing := [term for term, key in keys.items() if key not in known]:
+            read = self._read_postings(missing)
+            for term in missing:
+                there = read.get(term)
+                size = _TERM_BYTES + (there.docs.nbytes + there.counts.nbytes if there else 0)
+                known[keys[term]] = there
+                kept.put(keys[term], there, size)
+        return {term: there for term, key in keys.items() if (there := known[key]) is not None}
+
+    def _read_postings(self, terms: list[str]) -> dict[str, Postings]:
+        quoted = " ".join(terms).translate(_QUOTED)
+        statement = _READ_POSTINGS + (_FEW if len(terms) <= _FEW_TERMS else _MANY)
         asked = statement.format(part=self.covered.number, terms=quoted)
         found = self.shard.file.columns(asked)
         columns = (np.asarray(found[name]) for name in ("term", "docs", "counts"))

@@ -108,7 +108,8 @@ class Reading:
 
     def _known(self, names: set[str], profile: str, dims: int) -> dict[str, Vector]:
         """The vectors that the ledger has of some texts; the process remembers what it read."""
-        known: dict[str, Vector] = shards.kept.find(profile, names)
+        kept = shards.kept.find((profile, name) for name in names)
+        known: dict[str, Vector] = {name: vector for (_, name), vector in kept.items()}
         unknown = [name for name in names if name not in known]
         for name, vector in vectors.get(self.conn, profile, unknown).items():
             if nearest.usable(vector, dims):

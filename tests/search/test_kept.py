@@ -31,9 +31,9 @@ def test_values_are_found_and_forgotten_by_condition():
     kept = Kept(100)
     for number in range(4):
         kept.put(("p", str(number)), number, 10)
-    assert kept.find("p", ["1", "3", "9"]) == {"1": 1, "3": 3}
+    assert kept.find(("p", name) for name in "139") == {("p", "1"): 1, ("p", "3"): 3}
     kept.forget(lambda key: key == ("p", "1"))
-    assert kept.find("p", ["1", "3"]) == {"3": 3}
+    assert kept.find([("p", "1"), ("p", "3")]) == {("p", "3"): 3}
     kept.allow(15)
     assert kept.bytes == 10
     kept.clear()

@@ -61,6 +61,31 @@ def test_a_shard_says_what_it_covers(tmp_path):
     assert done.bytes == done.path.stat().st_size
 
 
+def test_a_term_that_was_read_is_not_read_again(tmp_path, monkeypatch):
+    publish(tmp_path, {"a": [row(1, "docs amount"), row(2, "amount amount")]})
+    shard = shards.open_current(tmp_path, 0, 1)
+    assert shard is not None
+    part = shard.part("a", "memory")
+    assert part is not None
+
+    def read(*terms):
+        found = part.postings(terms)
+        return {term: (one.docs.tolist(), one.counts.tolist()) for term, one in found.items()}
+
+    both = {"amount": ([0, 1], [1, 2]), "docs": ([0], [1])}
+    assert read("amount", "absent") == {"amount": both["amount"]}
+    assert len(part.docs.lengths) == 2, "a term is not mistaken for what is kept beside it"
+    asked = []
+    columns = serving.Attached.columns
+    monkeypatch.setattr(
+        serving.Attached, "columns", lambda *given: asked.append(given[1]) or columns(*given)
+    )
+    assert read("absent", "docs", "amount") == both
+    assert read("docs", "amount", "absent") == both
+    [statement] = asked
+    assert "'docs'" in statement
+
+
 def test_one_builder_a_shard_at_a_time_and_the_loser_leaves_nothing(tmp_path):
     with building.claim(tmp_path, 0) as first:
         assert first is not None
