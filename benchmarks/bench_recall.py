@@ -1,6 +1,6 @@
 """What a search and a prepared context cost over HTTP, beside the published server.
 
-    python benchmarks/bench_recall.py [--sizes 1000 10000] [--rounds 8] [--calls 25]
+    python benchmarks/bench_recall.py [--sizes 1000 10000] [--rounds 5] [--calls 10]
 
 Both servers run at once, on SQLite with authentication off, and hold the same entries in one scope.
 They are asked the same questions in turn, a few calls each, first the one and then the other, so
@@ -113,8 +113,8 @@ def middle(costs: list[Cost], field: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000])
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--calls", type=int, default=25, help="of each server in each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=10, help="of each server in each round")
     arguments = parser.parse_args()
     kinds = [Server, Peer] if os.environ.get("PC_PEER_PYTHON") else [Server]
     home = Path(tempfile.mkdtemp())
