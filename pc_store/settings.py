@@ -64,6 +64,10 @@ class Settings(BaseSettings):
     recurrence_threshold: int = Field(default=limits.RECURRENCE_THRESHOLD, ge=1, le=1_000)
     """Recurrences in a row, not seen by a review, that send an experience back to review."""
 
+    recurrence_draft: bool = True
+    """Whether the model, where one is configured, drafts a change for each review of a failure that
+    keeps coming back; the builtin provider drafts none. People decide on it as on any other."""
+
     memory_schedule_seconds: int | None = Field(default=None, ge=1)
     """How often the memory sensor looks for due windows; unset: it is off until switched on."""
     experience_schedule_seconds: int | None = Field(default=None, ge=1)
@@ -208,6 +212,11 @@ class Settings(BaseSettings):
         if self.llm_provider != "auto":
             return self.llm_provider
         return "openai" if self.llm_model or self.llm_base_url else "builtin"
+
+    @property
+    def drafts_reviews(self) -> bool:
+        """Whether reviews of failures that keep coming back get a draft."""
+        return self.recurrence_draft and self.provider != "builtin"
 
     @property
     def embedding_provider(self) -> Literal["builtin", "openai", "none"]:

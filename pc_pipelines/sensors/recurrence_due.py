@@ -1,4 +1,4 @@
-"""`recurrence_due`: asks for runs where task outcomes wait or reviews are due."""
+"""`recurrence_due`: asks for runs where task outcomes wait, or reviews or drafts are due."""
 
 import dagster as dg
 
@@ -22,9 +22,9 @@ LANE = "recurrence"
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description=(
-        "Asks for a run of each scope with task outcomes to judge, or with a failure that came "
-        "back so often that its experience goes back to review. Logs that grew by other things "
-        "are passed over here."
+        "Asks for a run of each scope with task outcomes to judge, with a failure that came back "
+        "so often that its experience goes back to review, or with a review that wants a draft. "
+        "Logs that grew by other things are passed over here."
     ),
 )
 @skips_while_the_store_is_away
@@ -39,7 +39,7 @@ def recurrence_due(
     now = now_us()
     due = due_scopes(store.db, store.settings, busy=busy, limit=room, now_us=now)
     if not due:
-        return dg.SkipReason("no task outcome waits and no review is due")
+        return dg.SkipReason("no task outcome waits, and no review or draft is due")
     return dg.SensorResult(
         run_requests=[_request(one, now) for one in due],
         dynamic_partitions_requests=[
@@ -49,7 +49,7 @@ def recurrence_due(
 
 
 def _request(due: Due, now: int) -> dg.RunRequest:
-    why = [name for name in ("outcomes", "reviews") if getattr(due, name)]
+    why = [name for name in ("outcomes", "reviews", "drafts") if getattr(due, name)]
     return dg.RunRequest(
         run_key=f"{LANE} {due.scope_key}#{now}",
         partition_key=due.scope_key,

@@ -41,17 +41,21 @@ def run(scope_id: MaybeScope = None, as_json: console.Json = False) -> None:
 
 @app.command("review")
 def review(scope_id: MaybeScope = None, as_json: console.Json = False) -> None:
-    """Open the reviews that are due, also those that were blocked before."""
+    """Open the reviews that are due, also those that were blocked before, and have them drafted.
+
+    The change is drafted where a model is configured and `PC_RECURRENCE_DRAFT` is on.
+    """
     with console.connected() as client:
         told = 0
         for one in _scopes(client, scope_id):
-            rows = [console.row(made) for made in client.review_recurrence(one).reviews]
-            told += len(rows)
-            for row in rows:
-                if as_json:
+            done = console.row(client.review_recurrence(one))
+            told += len(done["reviews"]) + len(done["drafts"])
+            if as_json:
+                for row in (*done["reviews"], *done["drafts"]):
                     console.json_line({"scope_id": one, **row})
-            if not as_json:
-                _tell_reviews(rows, prefix=f"{one}: ")
+            else:
+                _tell_reviews(done["reviews"], prefix=f"{one}: ")
+                _tell_drafts(done["drafts"], prefix=f"{one}: ")
     if not told and not as_json:
         console.say("no review is due")
 
@@ -175,6 +179,14 @@ def _tell_reviews(rows: list[dict[str, Any]], *, prefix: str = "  ") -> None:
         ref = row["artifact"]
         end = f": {row['why']}" if row["why"] else f" as {row['candidate_id']}"
         console.say(f"{prefix}review of {ref['artifact_id']}@{ref['revision']} {row['done']}{end}")
+
+
+def _tell_drafts(rows: list[dict[str, Any]], *, prefix: str) -> None:
+    for row in rows:
+        end = (
+            f"as version {row['version']}" if row["version"] else f"is {row['done']}: {row['why']}"
+        )
+        console.say(f"{prefix}draft of {row['candidate_id']} {end}")
 
 
 def _tell_standing(told: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from pc_store.api.bodies.recurrence_bodies import (
 from pc_store.api.bodies.wire import ArtifactRef
 from pc_store.api.bodies.work_bodies import RecordedOutcome, RecordedReceipt
 from pc_store.client.connection import Connection
+from pc_store.client.memory_calls import MODEL_S
 
 _WORK = "/v1/work"
 _RECURRENCE = "/v1/experience/recurrence"
@@ -90,13 +91,14 @@ class WorkCalls(Connection):
     def review_recurrence(
         self, scope_id: str, *, idempotency_key: str | None = None
     ) -> RecurrenceReviews:
-        """Open the reviews that are due, also those that were blocked before."""
+        """Open the reviews that are due, those that were blocked before too; have them drafted."""
         return self._ask(
             RecurrenceReviews,
             "POST",
             f"{_RECURRENCE}/review",
             json={"scope_id": scope_id},
             idempotency_key=idempotency_key,
+            timeout_s=MODEL_S,
         )
 
     def void_recurrence_verdict(

@@ -69,6 +69,22 @@ class Draft:
     usage: Usage = field(default_factory=Usage)
 
 
+@dataclass(frozen=True)
+class Redraft:
+    """What a model makes of an experience whose failure keeps coming back.
+
+    Attributes:
+        content: the changed experience; None says the records do not show what to change.
+        reason: what is changed and why, or why nothing is, in the model's words.
+        evidence_ids: of the records that show it.
+    """
+
+    content: Experience | None
+    reason: str
+    evidence_ids: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
 class ExperienceGenerator(Protocol):
     """Something that writes one experience from evidence that people chose."""
 
@@ -79,6 +95,29 @@ class ExperienceGenerator(Protocol):
 
         Raises:
             GenerationUnavailable: this provider cannot write from such evidence.
+            ModelError: nothing usable came back.
+        """
+
+
+class ReviewDrafter(Protocol):
+    """Something that rewrites an experience whose failure keeps coming back."""
+
+    @property
+    def provider(self) -> str:
+        """Who is asked."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+
+    def redraft(self, exhibits: Sequence[Exhibit], *, target: Experience) -> Redraft:
+        """Ask once for a changed experience, or for why there is nothing to change.
+
+        Args:
+            exhibits: the experience, the one artifact among them, and the outcomes.
+            target: what that experience says.
+
+        Raises:
             ModelError: nothing usable came back.
         """
 

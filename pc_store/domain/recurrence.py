@@ -28,6 +28,14 @@ Verdict = Literal["recurred", "avoided"]
 REVIEWED_SURFACE: RepairSurface = "experience_content"
 """The repair surface whose recurrences ask for a review of the experience."""
 CUE_SHOWN_CHARS = 200
+REVIEW_AUTHOR = "recurrence"
+"""The author of what a review says until somebody changes it."""
+_DRAFT_AUTHOR = "model draft"
+_DRAFTED_BY = "Drafted by the model "
+_MODEL_SHOWN_CHARS = 100
+_SHOWN_RECORDS = 5
+_RECORD_SHOWN_CHARS = 60
+_CHANGE_IT = "Change what it says; an unchanged copy is not approved."
 ALIKE_RATIO = 0.8
 """Cues at least this much alike are pointed out to people; they never count as equal."""
 
@@ -188,19 +196,62 @@ def alike(left: str, right: str) -> float:
     return 2 * (first & second).total() / (first.total() + second.total())
 
 
-def review_reason(ref: ArtifactRef, cue: str, *, streak: int, recurred: int) -> str:
-    """Say why an experience goes back to review; a long cue is cut."""
-    shown = cue if len(cue) <= CUE_SHOWN_CHARS else cue[: CUE_SHOWN_CHARS - 1] + "…"
-    return (
+def review_reason(
+    ref: ArtifactRef, cue: str, *, streak: int, recurred: int, before: str | None = None
+) -> str:
+    """Say why an experience goes back to review; a long cue is cut.
+
+    Args:
+        before: the reason so far of a review that says something else than the experience by
+            now; what it tells of a draft is kept. None for a copy, which has to be changed.
+    """
+    facts = (
         f"This failure keeps coming back: {streak} in a row, {recurred} since the approval of "
-        f"experience/{ref.artifact_id} revision {ref.revision} (cue: {shown}). "
-        "Change what it says; an unchanged copy is not approved."
+        f"experience/{ref.artifact_id} revision {ref.revision} (cue: {_cut(cue, CUE_SHOWN_CHARS)})."
     )
+    if before is None:
+        return f"{facts} {_CHANGE_IT}"
+    _, drafted, told = before.partition(_DRAFTED_BY)
+    return f"{facts} {drafted}{told}".rstrip()
+
+
+def drafted_reason(reason: str, *, model: str, records: Sequence[str], told: str) -> str:
+    """A review's reason once a model has drafted its change: the facts stay, long names are cut.
+
+    Args:
+        records: ids of the outcomes that the change rests on.
+        told: what the model says of it, at most 1,000 characters.
+    """
+    facts = reason.partition(_DRAFTED_BY)[0].removesuffix(_CHANGE_IT).rstrip()
+    shown = [_cut(one, _RECORD_SHOWN_CHARS) for one in records[:_SHOWN_RECORDS]]
+    if len(records) > len(shown):
+        shown.append(f"{len(records) - len(shown)} more")
+    of = f"{_cut(model, _MODEL_SHOWN_CHARS)} from {', '.join(shown)}"
+    return f"{facts} {_DRAFTED_BY}{of}: {told}".lstrip()
+
+
+def draft_author(model: str) -> str:
+    """The author of a version that a model drafted. No name of a token holds a space."""
+    return f"{_DRAFT_AUTHOR}, {_cut(model, _MODEL_SHOWN_CHARS)}"
+
+
+def is_draft(author: str) -> bool:
+    """Whether a model drafted the version of this author."""
+    return author.startswith(f"{_DRAFT_AUTHOR}, ")
+
+
+def untouched(authors: Iterable[str]) -> bool:
+    """Whether no person has written any of a review's versions."""
+    return all(one == REVIEW_AUTHOR or is_draft(one) for one in authors)
 
 
 def _says(item: Observation | Check, key: str) -> bool:
     text = item.text if isinstance(item, Observation) else item.name
     return bool(key) and item.basis == "verified" and cue_key(text) == key
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _count(number: int) -> str:

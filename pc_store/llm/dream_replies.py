@@ -7,10 +7,8 @@ from pydantic import ConfigDict, Field, WithJsonSchema, field_validator, model_v
 
 from pc_store import limits
 from pc_store.domain.dream_run import Intent, Outcome, Plan
-from pc_store.domain.text import normalise, storable
-from pc_store.errors import InvalidInput
 from pc_store.llm.experience_replies import Content, refuse_copies, refuse_unsupported
-from pc_store.llm.judging import Part, Reply, Shown, broken, cited, enum
+from pc_store.llm.judging import Part, Reply, Shown, broken, cited, enum, said
 
 _KEYS = frozenset(("outcome", "reason", "intent", "proposal", "evidence_ids", "package"))
 _OF_TARGET = ("corroborate", "refine", "correct")
@@ -53,16 +51,7 @@ class PlanReply(Reply):
     @field_validator("reason")
     @classmethod
     def _reason_is_said(cls, value: str) -> str:
-        try:
-            said = normalise(storable("reason", value))
-        except InvalidInput:
-            broken("reason-unstorable", "reason", "holds what no database keeps faithfully")
-        if not said:
-            broken("reason-blank", "reason", "is blank")
-        if len(said) > limits.CANDIDATE_REASON_MAX_CHARS:
-            most = limits.CANDIDATE_REASON_MAX_CHARS
-            broken("reason-too-long", "reason", f"has {len(said)} characters, the most is {most}")
-        return said
+        return said(value, most=limits.CANDIDATE_REASON_MAX_CHARS)
 
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:

@@ -1,15 +1,18 @@
-"""Experiences, proposed or written by any model behind an OpenAI-compatible endpoint."""
+"""Experiences, proposed, written or rewritten by any model behind an OpenAI-compatible endpoint."""
 
 from collections.abc import Sequence
 
 from pc_store.domain import strict_json
-from pc_store.domain.experience_proposal import Draft, Exhibit, ExperienceAnswer
+from pc_store.domain.experience import Experience
+from pc_store.domain.experience_proposal import Draft, Exhibit, ExperienceAnswer, Redraft
 from pc_store.domain.proposal import Answered, Evidence, ShownEntry
 from pc_store.domain.source import estimated_tokens
 from pc_store.llm import policy as prompts
 from pc_store.llm.chat import ChatModel
 from pc_store.llm.evidence import records_text
+from pc_store.llm.experience_providers import redraft_prompt
 from pc_store.llm.experience_replies import candidates_model, generation_model
+from pc_store.llm.redraft_replies import redraft_model
 
 CANDIDATES_REPLY = "experience.reply"
 PROPOSAL_REPLY = "experience.proposal"
@@ -57,20 +60,38 @@ class OpenAIExperienceModel(ChatModel):
             cues={one.evidence_id: one.cues for one in exhibits},
             examples=prompts.examples(system),
         )
-        shown = {
-            "evidence": [
-                {
-                    "evidence_id": one.evidence_id,
-                    "kind": one.kind,
-                    "content": one.content,
-                    "truncated": one.truncated,
-                }
-                for one in exhibits
-            ],
-            "target_evidence_id": target_evidence_id,
-        }
+        shown = {"evidence": _told(exhibits), "target_evidence_id": target_evidence_id}
         reply, usage = self.ask(model, system=system, user=strict_json.dumps(shown))
         return Draft(reply.proposal, usage)
+
+    def redraft(self, exhibits: Sequence[Exhibit], *, target: Experience) -> Redraft:
+        """Ask once for a change of an experience whose failure keeps coming back.
+
+        Raises:
+            ModelError: as `ChatModel.ask`.
+        """
+        assert target.failure is not None  # else nothing could come back
+        system = redraft_prompt()
+        model = redraft_model(
+            (one.evidence_id for one in exhibits if one.kind == "source"),
+            of=target,
+            examples=prompts.examples(system),
+        )
+        (named,) = (one.evidence_id for one in exhibits if one.kind == "artifact")
+        shown = {
+            "evidence": _told(exhibits),
+            "target_evidence_id": named,
+            "recall_cue": target.failure.signature.recall_cue,
+            "repair_surface": target.failure.repair_surface,
+        }
+        reply, usage = self.ask(model, system=system, user=strict_json.dumps(shown))
+        cited = () if reply.proposal is None else tuple(reply.evidence_ids)
+        return Redraft(reply.proposal, reply.reason, cited, usage)
+
+
+def _told(exhibits: Sequence[Exhibit]) -> list[dict[str, str | bool]]:
+    names = ("evidence_id", "kind", "content", "truncated")
+    return [{name: getattr(one, name) for name in names} for one in exhibits]
 
 
 def _system(policy: str, reply: str) -> str:

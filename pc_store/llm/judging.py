@@ -15,6 +15,8 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from pc_store import limits
 from pc_store.domain.proposal import Rejected
+from pc_store.domain.text import normalise, storable
+from pc_store.errors import InvalidInput
 from pc_store.llm.unwrap import UnreadableError, reply_in
 
 _IDS_LISTED = 64
@@ -124,6 +126,19 @@ def cited(value: Sequence[str], shown: Shown) -> list[str]:
         what = f"has {len(named)} ids, the most is {limits.EVIDENCE_MAX}"
         broken("evidence-too-many", "evidence_ids", what, "cite the clearest ones")
     return named
+
+
+def said(value: str, *, most: int) -> str:
+    """A reply's reason, normalised; it is not blank and has at most `most` characters."""
+    try:
+        told = normalise(storable("reason", value))
+    except InvalidInput:
+        broken("reason-unstorable", "reason", "holds what no database keeps faithfully")
+    if not told:
+        broken("reason-blank", "reason", "is blank")
+    if len(told) > most:
+        broken("reason-too-long", "reason", f"has {len(told)} characters, the most is {most}")
+    return told
 
 
 def broken(rule: str, name: str, what: str, advice: str = "") -> NoReturn:

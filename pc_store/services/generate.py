@@ -4,19 +4,15 @@ All that can be refused is refused before the model is paid, and nothing is lock
 What it writes becomes a candidate, which people decide on.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import sqlalchemy as sa
 
-from pc_store import limits
-from pc_store.domain import strict_json
 from pc_store.domain.candidate import Candidate, EvidenceRefs
-from pc_store.domain.experience_proposal import Exhibit, cues_of
 from pc_store.domain.proposal import Usage
 from pc_store.domain.refs import PROMPT_FAMILY, ArtifactRef
-from pc_store.domain.source import Source, estimated_tokens
+from pc_store.domain.source import estimated_tokens
 from pc_store.errors import (
     InvalidInput,
     ModelAnsweredBadly,
@@ -27,9 +23,10 @@ from pc_store.ledger import experiences, scopes, sources
 from pc_store.ledger.database import Database
 from pc_store.llm.experience_providers import experience_author
 from pc_store.services import admit
+from pc_store.services.exhibits import artifact_id, fitting, of_artifact, of_source
 from pc_store.services.instruct import EXPERIENCE_GENERATE, Prompt, prompt_in_force
 from pc_store.services.propose import propose
-from pc_store.services.read_artifacts import ArtifactContent, read_artifact
+from pc_store.services.read_artifacts import read_artifact
 from pc_store.services.trace_evidence import settle, shown
 from pc_store.settings import Settings
 
@@ -77,11 +74,9 @@ def generate(
     with db.read() as conn:
         held = sources.some(conn, scope_id, evidence.sources)
         before = experiences.content(conn, scope_id, target) if target else None
-    exhibits = [_of_source(held[ref]) for ref in evidence.sources]
+    exhibits = [of_source(held[ref]) for ref in evidence.sources]
     exhibits += [
-        _of_artifact(
-            read_artifact(db, scope_id, ref.family, ref.artifact_id, revision=ref.revision)
-        )
+        of_artifact(read_artifact(db, scope_id, ref.family, ref.artifact_id, revision=ref.revision))
         for ref in evidence.artifacts
     ]
     room = settings.prompt_token_budget - estimated_tokens(prompt.text) - _OVERHEAD_TOKENS
@@ -91,8 +86,8 @@ def generate(
             f"({settings.prompt_token_budget}) for evidence"
         )
     draft = model.generate(
-        _fitting(exhibits, room),
-        target_evidence_id=_artifact_id(target) if target else None,
+        fitting(exhibits, room),
+        target_evidence_id=artifact_id(target) if target else None,
         policy=prompt.text,
     )
     if draft.content is None or draft.content == before:
@@ -148,66 +143,3 @@ def _refuse_target(
     admit.refuse_foreign_target(target, evidence)
     if target is not None:
         admit.refuse_moved_target(target, admit.head_of(conn, scope_id, target))
-
-
-def _of_source(source: Source) -> Exhibit:
-    whole = {
-        "source_type": source.source_type,
-        "source_id": source.source_id,
-        "position": source.position,
-        "content": source.value,
-        "metadata": dict(source.metadata),
-    }
-    return _exhibit(
-        f"source:{source.source_type}/{source.source_id}", "source", whole, text=source.content
-    )
-
-
-def _of_artifact(artifact: ArtifactContent) -> Exhibit:
-    whole = {
-        "artifact": vars(artifact.ref),
-        "content": artifact.content,
-        "sources": [vars(ref) for ref in artifact.sources],
-        "artifacts": [vars(ref) for ref in artifact.artifacts],
-    }
-    return _exhibit(_artifact_id(artifact.ref), "artifact", whole)
-
-
-def _artifact_id(ref: ArtifactRef) -> str:
-    return f"artifact:{ref.family}/{ref.artifact_id}@{ref.revision}"
-
-
-def _exhibit(evidence_id: str, kind: str, whole: dict[str, Any], *, text: str = "") -> Exhibit:
-    content = strict_json.dumps(whole)
-    return Exhibit(
-        evidence_id,
-        kind,
-        content[: limits.GENERATION_EVIDENCE_MAX_CHARS],
-        truncated=len(content) > limits.GENERATION_EVIDENCE_MAX_CHARS,
-        text=text,
-        cues=cues_of(text) if text else (),
-    )
-
-
-def _fitting(exhibits: Sequence[Exhibit], room_tokens: int) -> list[Exhibit]:
-    """The exhibits, the longest cut to one length so that together they fit."""
-    sizes = [estimated_tokens(one.content) for one in exhibits]
-    if sum(sizes) <= room_tokens:
-        return list(exhibits)
-    left, most = room_tokens, room_tokens
-    for done, size in enumerate(sorted(sizes)):
-        most = left // (len(sizes) - done)
-        if size > most:
-            break
-        left -= size
-    return [
-        one if size <= most else replace(one, content=_cut(one.content, most), truncated=True)
-        for one, size in zip(exhibits, sizes, strict=True)
-    ]
-
-
-def _cut(text: str, most_tokens: int) -> str:
-    """The longest beginning of a text, within a tenth, that takes at most so many tokens."""
-    while (size := estimated_tokens(text)) > most_tokens:
-        text = text[: min(len(text) * 9 // 10, len(text) * most_tokens // size + 1)]
-    return text

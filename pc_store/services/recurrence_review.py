@@ -7,12 +7,13 @@ import sqlalchemy as sa
 
 from pc_store import limits
 from pc_store.domain.candidate import Candidate, EvidenceRefs
-from pc_store.domain.recurrence import review_reason
+from pc_store.domain.recurrence import REVIEW_AUTHOR, review_reason
 from pc_store.errors import StoreError
 from pc_store.ledger import (
     candidates,
     experiences,
     judgements,
+    review_drafts,
     scopes,
     sources,
     streaks,
@@ -25,7 +26,6 @@ from pc_store.settings import Settings
 
 AT_ONCE = 100
 """Most failures looked at in one call."""
-AUTHOR = "recurrence"
 Done = Literal["opened", "grown", "unchanged", "waits", "blocked"]
 _OUTCOMES_MAX = limits.EVIDENCE_MAX - 1
 """The experience itself is among the evidence, too."""
@@ -141,7 +141,11 @@ def _put_review(
 ) -> tuple[Done, str]:
     """Open the review of a failure, or add to the open one; tell which, and its id."""
     in_a_row = streaks.length(conn, scope_id, row, through=row.due_position)
-    reason = review_reason(row.ref, row.cue_key, streak=in_a_row, recurred=row.recurred)
+    content = experiences.content(conn, scope_id, row.ref)
+    before = (last.reason or "") if last and last.proposal != content else None
+    reason = review_reason(
+        row.ref, row.cue_key, streak=in_a_row, recurred=row.recurred, before=before
+    )
     if last is not None:
         return _grow(conn, scope_id, row, last, reason=reason, now_us=now_us)
     positions = streaks.streak_outcomes(
@@ -151,15 +155,16 @@ def _put_review(
     made = propose_in(
         conn,
         scope_id,
-        experiences.content(conn, scope_id, row.ref),
+        content,
         EvidenceRefs(sources=tuple(outcomes), artifacts=(row.ref,)),
         target=row.ref,
         reason=reason,
         origin="recurrence",
-        author=AUTHOR,
+        author=REVIEW_AUTHOR,
         now_us=now_us,
         refuse_secrets=False,  # the text is approved already
     )
+    review_drafts.want(conn, scope_id, made.candidate_id, version=1, now_us=now_us)
     return "opened", made.candidate_id
 
 
@@ -193,7 +198,7 @@ def _grow(
     kept = [ref for ref in every if ref not in dropped]
     if kept == list(last.evidence.sources):
         return "unchanged", last.candidate_id
-    revise_in(
+    grown = revise_in(
         conn,
         scope_id,
         last.candidate_id,
@@ -203,10 +208,11 @@ def _grow(
         artifacts=last.evidence.artifacts,
         target=last.target,
         reason=reason,
-        author=AUTHOR,
+        author=REVIEW_AUTHOR,
         refuse_secrets=False,
         now_us=now_us,
     )
+    review_drafts.want(conn, scope_id, last.candidate_id, version=grown.version, now_us=now_us)
     return "grown", last.candidate_id
 
 

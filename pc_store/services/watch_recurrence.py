@@ -1,12 +1,13 @@
-"""Find the scopes where recurrence has something to do: outcomes to judge, reviews to open."""
+"""Find the scopes where recurrence has something to do: outcomes, reviews, drafts of reviews."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pc_store.ledger import cursors, judgements, scopes
 from pc_store.ledger.database import Database
 from pc_store.ledger.judgements import Behind
 from pc_store.services import recur
+from pc_store.services.draft_review import due_drafts
 from pc_store.services.recurrence_review import due_reviews
 from pc_store.settings import Settings
 
@@ -22,37 +23,42 @@ class Due:
 
     scope_id: str
     scope_key: str
-    outcomes: bool
-    reviews: bool
+    outcomes: bool = False
+    reviews: bool = False
+    drafts: bool = False
 
 
 def due_scopes(
     db: Database, settings: Settings, *, busy: Collection[str] = (), limit: int, now_us: int
 ) -> list[Due]:
-    """At most `limit` scopes with outcomes to judge or reviews to open, and note them as served.
+    """At most `limit` scopes with something to do, and note them as served.
 
-    A log that grew by other things only is passed over on the spot, at most a window of it.
-    Reviews come first: they are few.
+    That is outcomes to judge, reviews to open, or drafts to ask a model for. A log that grew by
+    other things only is passed over on the spot, at most a window of it. Reviews come first:
+    they are few.
 
     Args:
         busy: keys of scopes that have a run already.
     """
     found: dict[str, Due] = {}
-    waiting = due_reviews(db, now_us=now_us, limit=limit)
+    reviews = due_reviews(db, now_us=now_us, limit=limit)
+    drafts = due_drafts(db, settings, now_us=now_us, limit=limit)
     with db.read() as conn:
-        for scope_id in waiting:
+        for scope_id in list(dict.fromkeys((*reviews, *drafts)))[:limit]:
             key = scopes.get(conn, scope_id).key
             if key not in busy:
-                found[scope_id] = Due(scope_id, key, outcomes=False, reviews=True)
+                found[scope_id] = Due(
+                    scope_id, key, reviews=scope_id in reviews, drafts=scope_id in drafts
+                )
         logs = judgements.behind(conn, served_before_us=now_us - PAUSE_US, limit=LOOKED_AT)
     for log in logs:
         if log.scope_key in busy:
             continue
-        known = log.scope_id in found
-        if not known and len(found) >= limit:
+        known = found.get(log.scope_id)
+        if known is None and len(found) >= limit:
             break
         if _has_outcomes(db, settings, log, now_us=now_us):
-            found[log.scope_id] = Due(log.scope_id, log.scope_key, outcomes=True, reviews=known)
+            found[log.scope_id] = replace(known or Due(log.scope_id, log.scope_key), outcomes=True)
     with db.write() as conn:
         cursors.served(conn, sorted(found), "recurrence", now_us=now_us)
     return list(found.values())

@@ -18,6 +18,7 @@ from pc_store.api.bodies.wire import (
 from pc_store.domain.experience import RepairSurface
 from pc_store.ledger.recurrences import EventRow
 from pc_store.ledger.streaks import StreakRow
+from pc_store.services.draft_review import Drafted
 from pc_store.services.explain_recurrence import Explained, TimelineItem
 from pc_store.services.recur import Recorded
 from pc_store.services.recurrence_review import Reviewed
@@ -32,7 +33,7 @@ class RunRecurrence(ScopeBody):
 
 
 class ReviewRecurrence(ScopeBody):
-    """Open the reviews that are due, also those that were blocked before."""
+    """Open the reviews that are due, also those that were blocked before, and have them drafted."""
 
     model_config = example({"scope_id": "orders"})
 
@@ -60,10 +61,39 @@ class RecurrenceReview(Wire):
         )
 
 
+class RecurrenceDraft(Wire):
+    """What came of asking the model for the change that a review wants."""
+
+    candidate_id: str
+    done: Literal["drafted", "unsupported", "failed", "overtaken"] = Field(
+        description="unsupported: the outcomes do not show what to change; "
+        "overtaken: people have changed or decided the review."
+    )
+    version: int | None = Field(description="The review's version that is the draft.")
+    attempts: int = Field(ge=1, description="Made on this evidence, of 3 at most.")
+    why: str | None
+    tokens_in: int = Field(ge=0)
+    tokens_out: int = Field(ge=0)
+
+    @classmethod
+    def of(cls, one: Drafted) -> Self:
+        """From the service's."""
+        return cls(
+            candidate_id=one.candidate_id,
+            done=one.done,
+            version=one.version,
+            attempts=one.attempts,
+            why=one.why,
+            tokens_in=one.usage.tokens_in,
+            tokens_out=one.usage.tokens_out,
+        )
+
+
 class RecurrenceReviews(Wire):
-    """The reviews that were due."""
+    """The reviews that were due, and the drafts that a model was asked for."""
 
     reviews: list[RecurrenceReview]
+    drafts: list[RecurrenceDraft] = Field(description="Empty where no model is configured.")
 
 
 class RecurrenceRun(Wire):

@@ -6,6 +6,7 @@ from fastapi import Query
 
 from pc_store import limits
 from pc_store.api.bodies.recurrence_bodies import (
+    RecurrenceDraft,
     RecurrenceExplained,
     RecurrenceReview,
     RecurrenceReviews,
@@ -18,14 +19,16 @@ from pc_store.api.bodies.recurrence_bodies import (
 from pc_store.api.bodies.wire import Limit, PageCursor
 from pc_store.api.paths import SCOPE, ArtifactPath, ScopePath
 from pc_store.api.responses import declared
-from pc_store.api.routing import Reader, Writer, reads, router, writes
-from pc_store.services import explain_recurrence, recur, recurrence_review
+from pc_store.api.routing import Reader, Writer, extracts, reads, router, writes
+from pc_store.services import draft_review, explain_recurrence, recur, recurrence_review
 from pc_store.services.clock import now_us
 from pc_store.services.void import void
 
 routes = router()
 
 _RECURRENCE = "/v1/experience/recurrence"
+_DRAFTS_S = 30.0
+"""No draft but the first is begun after so many seconds of a call."""
 Revision = Annotated[int | None, Query(ge=1, le=limits.JSON_INT_MAX)]
 
 
@@ -50,15 +53,26 @@ def run_recurrence(call: Writer, body: RunRecurrence) -> RecurrenceRun:
     f"{_RECURRENCE}/review",
     operation_id="review_recurrence",
     tags=["experience"],
-    summary="Open the reviews that are due",
+    summary="Open the reviews that are due, and have their changes drafted",
     response_model=RecurrenceReviews,
     responses=declared(404, 408, 409, 413, 422),
 )
-@writes()
+@extracts()
 def review_recurrence(call: Writer, body: ReviewRecurrence) -> RecurrenceReviews:
-    """One open candidate for each failure; an open one gets what came back since."""
-    reviews = recurrence_review.review(call.db, call.edge.settings, body.scope_id, now_us=now_us())
-    return RecurrenceReviews(reviews=[RecurrenceReview.of(one) for one in reviews])
+    """One open candidate for each failure; an open one gets what came back since.
+
+    Where a model is configured it is asked for the change, once for the evidence of a review; one
+    that fails is told of in the answer. What people wrote into a review stays.
+    """
+    settings = call.edge.settings
+    reviews = recurrence_review.review(call.db, settings, body.scope_id, now_us=now_us())
+    drafts = draft_review.draft_reviews(
+        call.db, settings, body.scope_id, budget_s=_DRAFTS_S, early=True
+    )
+    return RecurrenceReviews(
+        reviews=[RecurrenceReview.of(one) for one in reviews],
+        drafts=[RecurrenceDraft.of(one) for one in drafts],
+    )
 
 
 @routes.post(

@@ -39,6 +39,7 @@ from pc_store.ledger.schema.recurrence_tables import recurrence_matches as recur
 from pc_store.ledger.schema.recurrence_tables import recurrence_outcomes as recurrence_outcomes
 from pc_store.ledger.schema.recurrence_tables import recurrence_streaks as recurrence_streaks
 from pc_store.ledger.schema.recurrence_tables import recurrence_waits as recurrence_waits
+from pc_store.ledger.schema.recurrence_tables import review_drafts as review_drafts
 from pc_store.ledger.schema.service_tables import embedding_costs as embedding_costs
 from pc_store.ledger.schema.service_tables import idempotent_answers as idempotent_answers
 from pc_store.ledger.schema.service_tables import recalls as recalls

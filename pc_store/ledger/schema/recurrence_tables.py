@@ -1,4 +1,4 @@
-"""Tables of failures that come back: outcomes judged, matches, events, streaks."""
+"""Tables of failures that come back: outcomes judged, matches, events, streaks, drafts."""
 
 import sqlalchemy as sa
 
@@ -92,4 +92,22 @@ recurrence_streaks = sa.Table(
     col("updated_at", Time),
     sa.Index(None, "due_position"),
     comment="Running counts of each tracked failure, so that a verdict reads no others.",
+)
+
+review_drafts = sa.Table(
+    "review_drafts",
+    metadata,
+    key("scope_id"),
+    key("candidate_id", comment="the review"),
+    col("version", Count, "of the review, whose evidence the model is shown"),
+    col("status", Id, "waiting, asked, failed, drafted, unsupported or overtaken"),
+    col("attempts", Count, "begun for this version; each is counted before the model is asked"),
+    col("due_at", Time, "the model is not asked before; while it is asked: when another may ask"),
+    col("why", sa.Text, "why there is no draft", null=True),
+    col("model", Id, "the provider and model asked last", null=True),
+    col("tokens_in", Count, "sent for all versions"),
+    col("tokens_out", Count, "answered for all versions"),
+    col("updated_at", Time),
+    sa.Index(None, "status", "due_at"),
+    comment="What a model was asked to draft for each review of a failure that comes back.",
 )
