@@ -13,6 +13,7 @@ import dagster as dg
 from pc_pipelines import partitions
 from pc_pipelines.failures import failure
 from pc_pipelines.resources import StoreResource
+from pc_store.domain.proposal import Usage
 from pc_store.errors import StoreError
 from pc_store.services.administer import get_scope_by_key
 from pc_store.services.clock import now_us
@@ -20,6 +21,7 @@ from pc_store.services.draft_review import draft_reviews, due_drafts
 from pc_store.services.recurrence_review import review
 
 _Told = dict[str, Any]
+_SPENT = ("model calls", "tokens in", "tokens out")
 
 
 @dg.op(
@@ -79,18 +81,15 @@ def _draft_changes(
         }
         for one in made
     ]
-    spent = {
-        "model calls": sum(one.usage.calls for one in made),
-        "tokens in": sum(one.usage.tokens_in for one in made),
-        "tokens out": sum(one.usage.tokens_out for one in made),
-    }
+    total = sum((one.usage for one in made), Usage())
+    spent = dict(zip(_SPENT, (total.calls, total.tokens_in, total.tokens_out), strict=True))
     return dg.Output({"drafts": rows, "spent": spent}, metadata=spent)
 
 
 @dg.op(name="recurrence_report_reviews", out=dg.Out(dg.Nothing), tags={"pc/step": "report"})
 def _report(told: list[dict]) -> dg.Output[None]:  # type: ignore[type-arg]  # Dagster's type
     """Say what was opened, and what was drafted where something was."""
-    every: _Told = {"drafts": [], "spent": {}}
+    every: _Told = {"drafts": [], "spent": dict.fromkeys(_SPENT, 0)}
     for one in told:
         every |= one
     opened = Counter(row["done"] for row in every["reviews"])
@@ -101,9 +100,7 @@ def _report(told: list[dict]) -> dg.Output[None]:  # type: ignore[type-arg]  # D
         **{name: opened[name] for name in ("opened", "grown", "blocked")},
         "drafted": drafted,
         "refused": drafts.total(),
-        **{
-            name: every["spent"].get(name, 0) for name in ("model calls", "tokens in", "tokens out")
-        },
+        **every["spent"],
         **_table("reviews", every["reviews"]),
         **_table("drafts", every["drafts"]),
     }

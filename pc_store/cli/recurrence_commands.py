@@ -183,10 +183,8 @@ def _tell_reviews(rows: list[dict[str, Any]], *, prefix: str = "  ") -> None:
 
 def _tell_drafts(rows: list[dict[str, Any]], *, prefix: str) -> None:
     for row in rows:
-        end = (
-            f"as version {row['version']}" if row["version"] else f"is {row['done']}: {row['why']}"
-        )
-        console.say(f"{prefix}draft of {row['candidate_id']} {end}")
+        end = f" as version {row['version']}" if row["version"] else f": {row['why']}"
+        console.say(f"{prefix}draft of {row['candidate_id']} {row['done']}{end}")
 
 
 def _tell_standing(told: dict[str, Any]) -> None:

@@ -1,10 +1,12 @@
 """Recurrence in Dagster: the sensor finds what is due, the two assets do and show it."""
 
 import pytest
+from model_stub import says, status
 from plant import Plant, failure_message
-from recurrence_rig import CUE, SCOPE, Ledger, avoiding, check, told
+from recurrence_rig import CUE, SCOPE, Ledger, avoiding, check, content, told
 
 from pc_pipelines.partitions import scopes as scope_set
+from pc_store.domain.experience import parse
 from pc_store.services import administer
 from pc_store.services.clock import now_us
 
@@ -50,10 +52,16 @@ def test_outcomes_are_judged_and_three_in_a_row_open_a_review(plant, ledger):
     [row] = [record.data for record in judged["longest streaks"].records]
     assert (row["experience"], row["streak"], row["review"]) == (ref.artifact_id, 3, "due")
     reviews = plant.materialized("recurrence_reviews", SCOPE)
-    assert {name: reviews[name] for name in ("opened", "grown", "blocked")} == {
+    assert {name: reviews[name] for name in reviews if name != "reviews"} == {
+        "scope": SCOPE,
         "opened": 1,
         "grown": 0,
         "blocked": 0,
+        "drafted": 0,
+        "refused": 0,
+        "model calls": 0,
+        "tokens in": 0,
+        "tokens out": 0,
     }
     [row] = [record.data for record in reviews["reviews"].records]
     assert row["candidate"] == review.candidate_id
@@ -66,6 +74,42 @@ def test_a_review_that_became_due_elsewhere_is_found(plant, ledger):
         ledger.fails()
     ledger.run()
     assert due(plant) == [(SCOPE, "reviews")]
+
+
+def test_a_model_drafts_the_change_and_a_failing_one_fails_no_run(
+    plant, ledger, model_stub, monkeypatch
+):
+    for name, value in model_stub.env().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PC_LLM_TRANSPORT_RETRIES", "0")
+    monkeypatch.setenv("PC_RETRY_BASE_S", "0")
+    ref = ledger.experience()
+    for _ in range(3):
+        ledger.fails()
+    model_stub.answer(status(500))
+    assert all(result.success for result in plant.perform(plant.tick(SENSOR)))
+    told_of = plant.materialized("recurrence_reviews", SCOPE)
+    assert [told_of[name] for name in ("opened", "drafted", "refused")] == [1, 0, 1]
+    [row] = [record.data for record in told_of["drafts"].records]
+    assert (row["done"], row["attempt"]) == ("failed", 1)
+    [made] = ledger.reviews()
+    assert due(plant) == [(SCOPE, "drafts")]
+    draft = content(lesson="Round once, at the end.")
+    shows = [f"source:content/{one.source_id}" for one in made.evidence.sources]
+    model_stub.answer(says({"reason": "All do.", "evidence_ids": shows, "proposal": draft}))
+    result = plant.run("recurrence", partition=SCOPE)
+    assert [
+        event.step_key for event in result.all_events if event.event_type_value == "STEP_SUCCESS"
+    ] == [
+        "failure_recurrences",
+        *(f"recurrence_reviews.{step}" for step in ("open_reviews", "draft_changes", "report")),
+    ]
+    told_of = plant.materialized("recurrence_reviews", SCOPE)
+    names = ("drafted", "refused", "model calls", "tokens in", "tokens out")
+    assert [told_of[name] for name in names] == [1, 0, 1, 100, 20]
+    [now] = ledger.reviews()
+    assert (now.version, now.target, now.proposal) == (2, ref, parse(draft))
+    assert due(plant) == []
 
 
 def test_logs_without_outcomes_ask_for_no_run(plant, ledger):
