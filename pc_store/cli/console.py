@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -194,6 +195,32 @@ def complain(error: StoreError) -> None:
 def moment(time: str | None) -> str | None:
     """A time of the wire as people write it, UTC, to the second."""
     return None if time is None else time[:19].replace("T", " ")
+
+
+def ago(time: str) -> str:
+    """How long ago a time of the wire was, in its largest unit; its date after 60 days."""
+    then = datetime.fromisoformat(time)
+    minutes = int((datetime.now(UTC) - then).total_seconds() // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 120:
+        return f"{minutes} min ago"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h ago"
+    days = minutes // (24 * 60)
+    return f"{days} days ago" if days <= 60 else f"on {time[:10]}"
+
+
+def width() -> int:
+    """Characters on a line: those of the terminal, and 100 of a narrower one or of none."""
+    return max(out.width, 100)
+
+
+def line(text: str, *, beside: int = 0) -> str:
+    """The beginning of a text on one line, of which something else takes `beside` columns."""
+    told = Text(" ".join(text.split()))
+    told.truncate(width() - beside, overflow="ellipsis")
+    return told.plain
 
 
 def short(text: str, most: int = 120) -> str:

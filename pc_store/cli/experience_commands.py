@@ -145,8 +145,15 @@ def list_(
         rows,
         as_json=as_json,
         title=lambda row: named(row["artifact"]),
-        text=lambda row: row["content"]["lesson"],
-        notes=lambda row: f"{row['state']}, {console.cited(row)}",
+        text=lambda row: console.line(
+            row["content"]["situation"], beside=len(named(row["artifact"])) + 2
+        ),
+        notes=lambda row: "\n    ".join(
+            (
+                console.line(row["content"]["lesson"], beside=4),
+                ", ".join([row["state"], console.cited(row), *_tracks(row["content"])]),
+            )
+        ),
         empty="no experiences",
     )
 
@@ -200,8 +207,8 @@ def search(
         [console.row(hit) for hit in answer.hits],
         as_json=as_json,
         title=lambda row: f"{console.scores(row)} {named(row['artifact'])}",
-        text=lambda row: row["content"]["lesson"],
-        notes=lambda row: f"when: {console.short(row['content']['situation'])}",
+        text=lambda row: console.short(row["content"]["situation"]),
+        notes=lambda row: console.line(row["content"]["lesson"], beside=4),
         empty="nothing found",
     )
 
@@ -224,6 +231,12 @@ def lifecycle(
     console.tell(done, f"{named(console.row(done.artifact))} is {done.state}", as_json=as_json)
 
 
+def _tracks(content: Mapping[str, Any]) -> list[str]:
+    """The failure that is looked out for, if there is one."""
+    failure = content["failure"]
+    return [f"tracks {console.short(failure['signature']['recall_cue'], 60)}"] if failure else []
+
+
 def named(ref: Mapping[str, Any]) -> str:
     """An artifact revision as people write it; an experience's without its family."""
     family = "" if ref["family"] == "experience" else f"{ref['family']}/"
@@ -231,16 +244,22 @@ def named(ref: Mapping[str, Any]) -> str:
 
 
 def lines(content: Mapping[str, Any]) -> list[str]:
-    """What an experience says, one labelled line a field."""
-    told = [f"{name:<10} {content[name]}" for name in _FIELDS]
+    """What an experience says, each field after its label."""
+    told = [line for name in _FIELDS for line in labelled(name, content[name])]
     if failure := content["failure"]:
         signature, proof = failure["signature"], failure["verification"]
-        told.append(f"cue        {signature['recall_cue']}")
+        told += labelled("cue", signature["recall_cue"])
         if signature["symptom"]:
-            told.append(f"symptom    {signature['symptom']}")
-        told.append(f"repair     {failure['repair_surface']}")
-        told.append(f"avoided if {proof['condition']}; check {proof['check_subject']} passes")
+            told += labelled("symptom", signature["symptom"])
+        told += labelled("repair", failure["repair_surface"])
+        told += labelled("avoided if", f"{proof['condition']}; {proof['check_subject']} passes")
     return told
+
+
+def labelled(name: str, text: str) -> list[str]:
+    """A text after its label, and its further lines below the first."""
+    first, *more = text.splitlines() or [""]
+    return [f"{name:<10} {first}", *(f"{'':<10} {line}" for line in more)]
 
 
 def cited_lines(row: Mapping[str, Any]) -> list[str]:

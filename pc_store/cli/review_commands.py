@@ -65,21 +65,18 @@ def list_(
     limit: console.Limit = 100,
     as_json: console.Json = False,
 ) -> None:
-    """List candidates by creation."""
+    """List candidates by creation: when each applies, its lesson, where it comes from."""
     with console.connected() as client:
         rows = review_desk.candidates(client, scope_id, status, most=limit)
     console.show_texts(
         rows,
         as_json=as_json,
         title=lambda row: row["candidate_id"],
-        text=lambda row: console.short(row["proposal"]["lesson"]),
-        notes=lambda row: ", ".join(
-            [
-                f"v{row['version']}",
-                f"{console.moment(row['created_at'])} UTC by {row['origin']}",
-                f"for {named(row['target'])}" if row["target"] else "new",
-                *_marks(row),
-            ]
+        text=lambda row: console.line(
+            row["proposal"]["situation"], beside=len(row["candidate_id"]) + 2
+        ),
+        notes=lambda row: "\n    ".join(
+            (console.line(row["proposal"]["lesson"], beside=4), ", ".join(_standing(row)))
         ),
         empty=f"no {status} candidates",
     )
@@ -202,6 +199,33 @@ def revise(
             client, scope_id, found, proposal, more=more, reason=reason, version=version
         )
     console.tell(done, f"{candidate_id} is at version {done.version}", as_json=as_json)
+
+
+def _standing(row: Mapping[str, Any]) -> list[str]:
+    """Where a candidate comes from, what it is for, and what stands behind it."""
+    return [
+        f"{row['origin']} {console.ago(row['created_at'])}",
+        *([f"version {row['version']}"] if row["version"] > 1 else []),
+        f"for {named(row['target'])}" if row["target"] else "new",
+        _counted(row),
+        *_marks(row),
+    ]
+
+
+def _counted(row: Mapping[str, Any]) -> str:
+    """How much evidence a candidate cites; its target is none."""
+    counts = {
+        "source": len(row["source_refs"]),
+        "artifact": sum(ref != row["target"] for ref in row["artifact_refs"]),
+        "entry": len(row["memory_citations"]),
+    }
+    plural = {"entry": "entries"}
+    told = [
+        f"{number} {name if number == 1 else plural.get(name, f'{name}s')}"
+        for name, number in counts.items()
+        if number
+    ]
+    return ", ".join(told) or "no evidence beside it"
 
 
 def _marks(row: Mapping[str, Any]) -> list[str]:

@@ -19,12 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pc_store.cli import console
-from pc_store.cli.experience_commands import lines, named
+from pc_store.cli.evidence_text import evidence
+from pc_store.cli.experience_commands import named
 from pc_store.client import (
     ArtifactCandidate,
-    ArtifactRef,
     CandidateExtra,
-    Citation,
     Client,
     SourceRef,
 )
@@ -161,7 +160,7 @@ def present(client: Client, scope_id: str, candidate: ArtifactCandidate, *, whol
     row = console.row(candidate)
     head = Text()
     purpose = f"would replace {named(row['target'])}" if row["target"] else "a new experience"
-    by = f", {row['author']}" if row["author"] else ""
+    by = f", {row['author']}" if row["author"] not in ("", row["origin"]) else ""
     intent = f" to {row['intent']}" if row["intent"] else ""
     head.append(f"{purpose}\n", style="bold")
     made = f"{console.moment(row['created_at'])} UTC by {row['origin']}{intent}{by}"
@@ -189,7 +188,7 @@ def present(client: Client, scope_id: str, candidate: ArtifactCandidate, *, whol
         width=width,
     )
     console.out.print(panel)
-    for title, text in _evidence(client, scope_id, candidate):
+    for title, text in evidence(client, scope_id, candidate):
         console.out.print(Text(title, style="cyan"), soft_wrap=True)
         console.out.print(Text(_indented(text, whole=whole)), soft_wrap=True)
 
@@ -218,55 +217,6 @@ def _fields(changes: Sequence[Mapping[str, Any]], *, beside: bool) -> Renderable
     return table
 
 
-def _evidence(client: Client, scope_id: str, candidate: ArtifactCandidate) -> list[tuple[str, str]]:
-    """A title and the text of each piece of evidence; what cannot be read says why."""
-    shown = []
-    for source in candidate.source_refs:
-        shown.append((f"{source.name} {source.source_id}", _source(client, scope_id, source)))
-    for artifact in candidate.artifact_refs:
-        if artifact != candidate.target:  # it stands beside the proposal already
-            shown.append((named(artifact.model_dump()), _artifact(client, scope_id, artifact)))
-    for one in candidate.memory_citations:
-        memory = named(one.memory_ref.model_dump())
-        shown.append((f"entry {one.entry_id} in {memory}", _entry(client, scope_id, one)))
-    return shown
-
-
-def _source(client: Client, scope_id: str, ref: SourceRef) -> str:
-    try:
-        content = client.get_source(scope_id, ref.source_id, source_type=ref.name).content
-    except StoreError as error:
-        return f"({error.message})"
-    return content if isinstance(content, str) else _pretty(content)
-
-
-def _artifact(client: Client, scope_id: str, ref: ArtifactRef) -> str:
-    try:
-        found = client.get_artifact_revision(
-            scope_id,
-            ref.family,  # type: ignore[arg-type]  # a family of another server is refused there
-            ref.artifact_id,
-            ref.revision,
-        )
-    except StoreError as error:
-        return f"({error.message})"
-    if ref.family == "experience":
-        return "\n".join(lines(found.content))
-    return _pretty(found.content)
-
-
-def _entry(client: Client, scope_id: str, citation: Citation) -> str:
-    try:
-        found = client.get_memory_entry(scope_id, citation)
-    except StoreError as error:
-        return f"({error.message})"
-    return f"{found.kind}: {found.text}"
-
-
-def _pretty(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
-
-
 def _indented(text: str, *, whole: bool) -> str:
     shown = console.visible(text).strip()
     more = len(shown) - _EVIDENCE_CHARS
@@ -282,7 +232,7 @@ def edited(proposal: Mapping[str, Any]) -> dict[str, Any] | None:
         InvalidInput: the editor fails, or what it leaves is no JSON object.
     """
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    before = _pretty(proposal)
+    before = json.dumps(proposal, ensure_ascii=False, indent=2)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "proposal.json"
         file.write_text(before + "\n", "utf-8")

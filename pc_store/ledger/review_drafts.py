@@ -1,12 +1,19 @@
 """Drafts of reviews: one row a review says what a model was asked for it, and what came of that."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from pc_store.domain.proposal import Usage
-from pc_store.ledger.schema import candidates, experience_documents, review_drafts
+from pc_store.domain.recurrence import is_draft
+from pc_store.ledger.schema import (
+    candidate_versions,
+    candidates,
+    experience_documents,
+    review_drafts,
+)
 
 Status = Literal["waiting", "asked", "failed", "drafted", "unsupported", "overtaken"]
 _OPEN = ("waiting", "asked", "failed")
@@ -148,6 +155,24 @@ def get(conn: sa.Connection, scope_id: str, candidate_id: str) -> DraftRow | Non
     query = sa.select(_TABLE).where(*_key(scope_id, candidate_id))
     row = conn.execute(query).one_or_none()
     return None if row is None else _row(row)
+
+
+def drafted(conn: sa.Connection, scope_id: str, candidate_ids: Collection[str]) -> dict[str, str]:
+    """The author of the draft whose words each of some reviews, at most 500, says now.
+
+    One that says something else, or was never drafted, is left out.
+    """
+    table = candidate_versions
+    query = (
+        sa.select(table.c.candidate_id, table.c.author, table.c.proposal)
+        .where(table.c.scope_id == scope_id, table.c.candidate_id.in_(sorted(candidate_ids)))
+        .order_by(table.c.candidate_id, table.c.version)
+    )
+    said: dict[str, tuple[str, Any]] = {}
+    for candidate_id, author, proposal in conn.execute(query):
+        if candidate_id not in said or said[candidate_id][1] != proposal:
+            said[candidate_id] = author, proposal
+    return {name: author for name, (author, _) in said.items() if is_draft(author)}
 
 
 def _moved(conn: sa.Connection, seen: DraftRow, values: dict[str, Any]) -> bool:

@@ -2,8 +2,8 @@
 
 Each well-formed outcome becomes one draft. Its situation is the objective, its action the summary
 and what was produced, its outcome every observation and check with its true status and basis. Its
-lesson is as strong as the verified checks and no stronger: what they support for that task, what
-stayed open, and what nobody verified. Other texts give nothing: there is no model to read them.
+lesson is as strong as the verified checks and no stronger: first what they say of that task, then
+what was only declared, and what stayed open. Other texts give nothing: no model reads them.
 
 A failure is added only where every part of it is said by the record: the cue is the name of the
 one verified check that failed, which is also the check that passes once the failure is avoided,
@@ -50,11 +50,12 @@ class _Words:
     checked: str
     verified: str
     declared: str
-    supports: str
+    passed: str
     failed: str
-    nothing: str
+    told: str
     unproven: str
     open: str
+    nothing: str
     bounds: str
     more: str
 
@@ -67,14 +68,12 @@ _ENGLISH = _Words(
     checked="Check ({basis}), {status}: {name}{details}",
     verified="verified",
     declared="declared, not verified",
-    supports="This record supports what was done for this task: verified as passed: {items}.",
-    failed="What was done here did not prevent this: verified as {items}.",
-    nothing=(
-        "Nothing in this record was verified, so it supports no conclusion yet; "
-        "it says what was reported."
-    ),
-    unproven="Not shown by it: {items}.",
+    passed="Verified for this task: {items}.",
+    failed="Not prevented here, as verified: {items}.",
+    told="Declared, not verified: {items}.",
+    unproven="Not shown: {items}.",
     open="Still open: {items}.",
+    nothing="No conclusion yet: nothing was verified.",
     bounds="Other inputs and conditions still have to be checked.",
     more="and {count} more",
 )
@@ -86,11 +85,12 @@ _CHINESE = _Words(
     checked="检查（{basis}），{status}：{name}{details}",
     verified="已验证",
     declared="仅声明，未验证",
-    supports="这份记录支持本次任务的做法：已验证通过：{items}。",
-    failed="本次做法没有避免以下问题：已验证为{items}。",
-    nothing="这份记录没有任何已验证的内容，还不能支持结论，只说明当时报告了什么。",
+    passed="本次任务中已验证：{items}。",
+    failed="已验证，本次没有避免：{items}。",
+    told="仅声明，未验证：{items}。",
     unproven="尚未得到证明：{items}。",
     open="尚未完成：{items}。",
+    nothing="没有任何已验证的内容，还不能下结论。",
     bounds="其他输入和条件仍需检查。",
     more="以及另外 {count} 项",
 )
@@ -103,7 +103,7 @@ class BuiltinExperienceAuthor:
     """
 
     provider = "builtin"
-    model = "outcome-1"
+    model = "outcome-2"
     reads_whole = True
 
     def propose(
@@ -180,24 +180,27 @@ def draft(record: TaskOutcome) -> Experience:
 
 
 def _lesson(words: _Words, record: TaskOutcome) -> list[str]:
-    """What the verified part of a record supports, and all that it does not."""
-    passed = [c for c in record.checks if c.basis == "verified" and c.status == "passed"]
-    failed = [c for c in record.checks if c.basis == "verified" and c.status in FAILED_CHECKS]
-    rest = [c for c in record.checks if c not in passed and c not in failed]
-    anything = passed or failed or any(o.basis == "verified" for o in record.observations)
-    told = [] if anything else [words.nothing]
-    if passed:
-        told.append(words.supports.format(items=_listed(words, [c.name for c in passed])))
-    if failed:
-        items = [f"{c.status}: {c.name}" for c in failed]
-        told.append(words.failed.format(items=_listed(words, items)))
-    if rest:
-        items = [f"{c.name} ({c.status}, {_basis(words, c)})" for c in rest]
-        told.append(words.unproven.format(items=_listed(words, items)))
+    """What the verified part of a record says, and all that it does not show."""
+    verified = [c for c in record.checks if c.basis == "verified"]
+    passed = [c for c in verified if c.status == "passed"]
+    failed = [c for c in verified if c.status in FAILED_CHECKS]
+    parts = (
+        (words.passed, passed),
+        (words.failed, failed),
+        (words.told, [c for c in record.checks if c.basis == "declared"]),
+        (words.unproven, [c for c in verified if c not in passed and c not in failed]),
+    )
+    told = [
+        frame.format(items=_listed(words, [f"{c.name} ({c.status})" for c in checks]))
+        for frame, checks in parts
+        if checks
+    ]
     if record.remaining_work:
         told.append(words.open.format(items=_listed(words, record.remaining_work)))
     if passed:
         told.append(words.bounds)
+    elif not (failed or any(o.basis == "verified" for o in record.observations)):
+        told.append(words.nothing)
     return told or [words.bounds]
 
 

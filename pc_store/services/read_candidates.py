@@ -11,7 +11,7 @@ from pc_store.domain.candidate import Candidate, CandidateVersion, FieldChange, 
 from pc_store.domain.candidate import compare as compare_fields
 from pc_store.domain.refs import EXPERIENCE_FAMILY, ArtifactRef
 from pc_store.errors import InvalidInput
-from pc_store.ledger import artifacts, candidates, experiences, scopes
+from pc_store.ledger import artifacts, candidates, experiences, review_drafts, scopes
 from pc_store.ledger.artifacts import Head, Lifecycle
 from pc_store.ledger.candidates import Waiting as Waiting
 from pc_store.ledger.database import Database
@@ -37,12 +37,13 @@ class Warned:
         code: `same_cue`, another active head tracks the same failure, so that neither could be
             told from the other; `rival`, another pending candidate has the same target;
             `stale_target`, the target is no longer an active head, so that it can only be
-            rejected.
+            rejected; `unchanged`, it says what its target says, so that it has to be revised;
+            `model_draft`, its words are those that a model drafted for the review.
         artifact: the other head, or the target's.
         candidate_id: the other candidate.
     """
 
-    code: Literal["same_cue", "rival", "stale_target"]
+    code: Literal["same_cue", "rival", "stale_target", "unchanged", "model_draft"]
     message: str
     artifact: ArtifactRef | None = None
     candidate_id: str | None = None
@@ -180,6 +181,13 @@ def advise(db: Database, scope_id: str, some: Collection[Candidate]) -> dict[str
         heads = artifacts.states(conn, scope_id, EXPERIENCE_FAMILY, targets)
         tracked = experiences.with_cues(conn, scope_id, cues)
         rivals = candidates.rivals(conn, scope_id, targets)
+        reviews = [one.candidate_id for one in pending if one.origin == "recurrence"]
+        drafted = review_drafts.drafted(conn, scope_id, reviews)
+        copies = {
+            one.candidate_id
+            for one in pending
+            if one.target and experiences.content(conn, scope_id, one.target) == one.proposal
+        }
     advice = {one.candidate_id: Advice() for one in some}
     for one in pending:
         warnings = []
@@ -188,6 +196,11 @@ def advise(db: Database, scope_id: str, some: Collection[Candidate]) -> dict[str
         stale = one.target is not None and not _stands(one.target, head)
         if stale:
             warnings.append(_stale(one.target, head))
+        if one.candidate_id in copies:
+            told = "it says what its target says: revise it before it can be approved"
+            warnings.append(Warned("unchanged", told, one.target))
+        if author := drafted.get(one.candidate_id):
+            warnings.append(Warned("model_draft", f"its words are a {author}", one.target))
         same = [ref for ref in tracked.get(one.cue_key or "", ()) if ref.artifact_id != target_id]
         warnings += [
             Warned("same_cue", f"{shown(ref)} tracks the same cue {one.cue_key!r}", artifact=ref)

@@ -73,10 +73,8 @@ def test_a_record_is_rewritten_with_every_status_as_it_is():
             "Check (declared, not verified), skipped: other currencies (no data)"
         ),
         "lesson": (
-            "This record supports what was done for this task: verified as passed: "
-            "amounts are exact.\n"
-            "Not shown by it: unit tests (passed, declared, not verified); "
-            "other currencies (skipped, declared, not verified).\n"
+            "Verified for this task: amounts are exact (passed).\n"
+            "Declared, not verified: unit tests (passed); other currencies (skipped).\n"
             "Still open: Check negative amounts.\n"
             "Other inputs and conditions still have to be checked."
         ),
@@ -99,8 +97,8 @@ def test_a_chinese_record_is_rewritten_in_chinese():
         "检查（仅声明，未验证），skipped：边界用例"
     )
     assert made.lesson == (
-        "这份记录支持本次任务的做法：已验证通过：金额用例。\n"
-        "尚未得到证明：边界用例 (skipped, 仅声明，未验证)。\n"
+        "本次任务中已验证：金额用例 (passed)。\n"
+        "仅声明，未验证：边界用例 (skipped)。\n"
         "尚未完成：其他精度。\n"
         "其他输入和条件仍需检查。"
     )
@@ -117,8 +115,19 @@ def test_other_languages_keep_their_words_between_english_ones(objective):
 
 def test_a_record_without_anything_verified_supports_no_conclusion():
     made = drafted(observations=[seen("It ran.")], checks=[check("unit tests", "passed")])
-    assert made.lesson.startswith("Nothing in this record was verified")
-    assert "supports what was done" not in made.lesson
+    assert made.lesson == (
+        "Declared, not verified: unit tests (passed).\nNo conclusion yet: nothing was verified."
+    )
+
+
+def test_what_was_verified_without_a_result_is_told_as_not_shown():
+    made = drafted(checks=[check("big file", "timed_out", verified=True), check("x", "failed")])
+    assert made.lesson == (
+        "Not prevented here, as verified: big file (timed_out).\n"
+        "Declared, not verified: x (failed)."
+    )
+    made = drafted(checks=[check("big file", "skipped", verified=True)])
+    assert made.lesson == "Not shown: big file (skipped)."
 
 
 @given(
@@ -131,7 +140,7 @@ def test_only_verified_passed_checks_are_ever_told_as_support(status, checks):
         status=status,
         checks=[check(f"check<{n}>", state, verified=v) for n, (state, v) in enumerate(checks)],
     )
-    (support,) = [line for line in made.lesson.split("\n") if "supports what" in line] or [""]
+    (support,) = [line for line in made.lesson.split("\n") if line.startswith("Verified")] or [""]
     for number, (state, verified) in enumerate(checks):
         name = f"check<{number}>"
         assert (name in support) == (verified and state == "passed")

@@ -180,7 +180,7 @@ def test_without_a_model_the_builtin_author_drafts_from_each_outcome(plant: Plan
     [made] = pending(plant)
     assert made.proposal.situation == "Import the orders."
     shown = plant.materialized("experience_windows", "shop@00000001-00000002")
-    assert (shown["provider"], shown["model"]) == ("builtin", "outcome-1")
+    assert (shown["provider"], shown["model"]) == ("builtin", "outcome-2")
     assert (shown["sources shown"], shown["candidates made"]) == (2, 1)
 
 

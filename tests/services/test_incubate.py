@@ -358,5 +358,5 @@ def test_the_builtin_author_drafts_what_the_record_says_and_no_more(lab):
     assert made.proposal.situation == "Import the orders."
     assert "One amount was off." in made.proposal.action
     assert f"failed: {CUE}" in made.proposal.outcome
-    assert "not prevent" in made.proposal.lesson
-    assert (lab.last().provider, lab.last().model) == ("builtin", "outcome-1")
+    assert made.proposal.lesson == f"Not prevented here, as verified: {CUE} (failed)."
+    assert (lab.last().provider, lab.last().model) == ("builtin", "outcome-2")

@@ -60,7 +60,7 @@ CANDIDATE_EXAMPLE = "cand_019e2a5d4c10000007c1f3a9e2b45d60"
 class Warned(Wire):
     """Something a reviewer should know; it refuses nothing by itself."""
 
-    code: Literal["same_cue", "rival", "stale_target"]
+    code: Literal["same_cue", "rival", "stale_target", "unchanged", "model_draft"]
     message: str
     artifact: ArtifactRef | None
     candidate_id: Identifier | None
