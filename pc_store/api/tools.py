@@ -6,7 +6,7 @@ calling it sends that request. So a tool can do nothing that the route would not
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
@@ -22,14 +22,16 @@ from pc_store.api.bodies.dream_bodies import (
     RunId,
 )
 from pc_store.api.bodies.scope_bodies import QueryField
-from pc_store.api.bodies.wire import Limit, PageCursor, ScopeBody, Wire
+from pc_store.api.bodies.wire import Identifier, Limit, PageCursor, ScopeBody, Wire
 from pc_store.api.routes import (
+    artifact_routes,
     candidate_routes,
     context_routes,
     dream_routes,
     entry_routes,
     experience_routes,
     memory_routes,
+    recurrence_routes,
     scope_routes,
     source_routes,
     work_routes,
@@ -43,8 +45,10 @@ _SUBJECTS = (
     context_routes,
     work_routes,
     experience_routes,
+    recurrence_routes,
     candidate_routes,
     dream_routes,
+    artifact_routes,
 )
 
 
@@ -63,6 +67,32 @@ class ListScopes(Wire):
 
 class GetScope(ScopeBody):
     """Get a scope."""
+
+
+class ListExperiences(ScopeBody):
+    """List the newest revisions of experiences."""
+
+    include_inactive: bool = Field(default=False, description="Deprecated and retired ones too.")
+    limit: Limit | None = None
+    cursor: PageCursor = None
+
+
+class ListArtifactRevisions(ScopeBody):
+    """List the revisions of an experience or another artifact."""
+
+    family: Literal["experience", "memory", "prompt"] = "experience"
+    artifact_id: Identifier
+    limit: Limit | None = None
+    cursor: PageCursor = None
+
+
+class ExplainRecurrence(ScopeBody):
+    """Say why outcomes did or did not count for an experience."""
+
+    artifact_id: Identifier
+    revision: Annotated[int | None, Field(ge=1, description="The head's unless given.")] = None
+    limit: Limit | None = None
+    cursor: PageCursor = None
 
 
 class CreateDreamRun(ScopeBody, DreamRequest):
@@ -152,6 +182,9 @@ def _tools() -> dict[str, Tool]:
     of_query: dict[str, type[BaseModel]] = {
         "list_scopes": ListScopes,
         "get_scope": GetScope,
+        "list_experiences": ListExperiences,
+        "list_artifact_revisions": ListArtifactRevisions,
+        "explain_recurrence": ExplainRecurrence,
         "create_dream_run": CreateDreamRun,
         "get_dream_run": GetDreamRun,
         "list_dream_runs": ListDreamRuns,
@@ -180,7 +213,12 @@ _HINTS = {
     "prepare_context": _READS,
     "propose_experience": _ADDS,
     "generate_experience": _ADDS,
+    "incubate_experience": _ADDS,
+    "list_experiences": _READS,
     "get_experience": _READS,
+    "list_artifact_revisions": _READS,
+    "set_experience_lifecycle": _REPLACES_ONCE,
+    "explain_recurrence": _READS,
     "search_experiences": _READS,
     "list_artifact_candidates": _READS,
     "get_artifact_candidate": _READS,

@@ -5,6 +5,7 @@ import json
 import httpx
 import mcp.types
 import pytest
+from model_stub import says
 from served import Served, served
 from talking import Tools, talk
 
@@ -16,7 +17,12 @@ NAMES = {
     "prepare_context": (True, False, True),
     "propose_experience": (False, False, False),
     "generate_experience": (False, False, False),
+    "incubate_experience": (False, False, False),
+    "list_experiences": (True, False, True),
     "get_experience": (True, False, True),
+    "list_artifact_revisions": (True, False, True),
+    "set_experience_lifecycle": (False, True, True),
+    "explain_recurrence": (True, False, True),
     "search_experiences": (True, False, True),
     "list_artifact_candidates": (True, False, True),
     "get_artifact_candidate": (True, False, True),
@@ -213,6 +219,72 @@ def test_a_lesson_is_proposed_reviewed_and_found(server):
     assert read["content"] == revised["proposal"]
     assert [hit["artifact"] for hit in found["hits"]] == [ref]
     assert rejected["decision_reason"] == "said already"
+
+
+def test_experiences_are_incubated_listed_read_explained_and_withdrawn(server, model_stub):
+    failing = {
+        "objective": "Import the orders.",
+        "status": "failed",
+        "summary": "Decimal was used.",
+        "observations": [{"text": "It was tried."}],
+        "checks": [
+            {
+                "name": "amounts are exact",
+                "status": "failed",
+                "basis": "verified",
+                "evidence": [
+                    {"kind": "source", "source_ref": {"source_type": "content", "source_id": "s1"}}
+                ],
+            }
+        ],
+    }
+    lesson = {
+        "situation": "Amounts are imported.",
+        "action": "Decimal was used.",
+        "outcome": "One was off.",
+        "lesson": "Round once.",
+        "failure": {
+            "signature": {"recall_cue": "amounts are exact", "symptom": None},
+            "repair_surface": "experience_content",
+            "verification": {"condition": "it was tried", "check_subject": "amounts are exact"},
+        },
+    }
+    model_stub.answer(says({"candidates": [{"proposal": lesson, "evidence_ids": ["e1"]}]}))
+    here = {"scope_id": "a/learns"}
+
+    async def conversation(tools):
+        await scope(tools, "a/learns")
+        await tools.ok("capture_content_source", **here, source_id="s1", content="28 of 29.")
+        await tools.ok("record_task_outcome", **here, source_id="o1", outcome=failing)
+        [made] = (await tools.ok("incubate_experience", **here))["candidate_ids"]
+        approved = await tools.ok(
+            "approve_artifact_candidate", **here, candidate_id=made, expected_version=1
+        )
+        ref = approved["result_artifact"]
+        listed = await tools.ok("list_experiences", **here, limit=5)
+        named = {"artifact_id": ref["artifact_id"]}
+        revisions = await tools.ok("list_artifact_revisions", **here, **named)
+        read = await tools.ok("get_experience", **here, artifact=ref)
+        explained = await tools.ok("explain_recurrence", **here, **named, revision=1)
+        await tools.refused("explain_recurrence", "artifact_not_found", **here, artifact_id="exp_0")
+        withdrawn = {"artifact": ref, "state": "deprecated", "reason": "It was a rehearsal."}
+        state = await tools.ok("set_experience_lifecycle", **here, **withdrawn)
+        left = await tools.ok("list_experiences", **here)
+        every = await tools.ok("list_experiences", **here, include_inactive=True)
+        return ref, listed, revisions, read, explained, state, left, every
+
+    ref, listed, revisions, read, explained, state, left, every = talk(
+        mcp_url(server), conversation
+    )
+    at = "/v1/scopes/a%2Flearns"
+    assert [item["artifact"] for item in listed["items"]] == [ref]
+    assert [item["revision"] for item in revisions["items"]] == [1]
+    assert read["content"] == lesson
+    assert explained["failure"]["cue_key"] == "amounts are exact"
+    path = f"{at}/experience/{ref['artifact_id']}/recurrence?revision=1"
+    assert explained == httpx.get(f"{server.url}{path}").json()
+    assert state == {"artifact": ref, "state": "deprecated"}
+    assert (left["items"], [item["state"] for item in every["items"]]) == ([], ["deprecated"])
 
 
 def test_a_stale_citation_is_refused_with_a_fresh_one_that_works(server):
