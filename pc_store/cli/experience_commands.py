@@ -207,8 +207,8 @@ def search(
         [console.row(hit) for hit in answer.hits],
         as_json=as_json,
         title=lambda row: f"{console.scores(row)} {named(row['artifact'])}",
-        text=lambda row: console.short(row["content"]["situation"]),
-        notes=lambda row: console.line(row["content"]["lesson"], beside=4),
+        text=lambda row: console.short(row["content"]["lesson"]),
+        notes=lambda row: f"when: {console.short(row['content']['situation'])}",
         empty="nothing found",
     )
 
@@ -252,7 +252,8 @@ def lines(content: Mapping[str, Any]) -> list[str]:
         if signature["symptom"]:
             told += labelled("symptom", signature["symptom"])
         told += labelled("repair", failure["repair_surface"])
-        told += labelled("avoided if", f"{proof['condition']}; {proof['check_subject']} passes")
+        proven = f"{proof['condition']}; check {proof['check_subject']} passes"
+        told += labelled("avoided if", proven)
     return told
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from calls import ok, refused
+from model_stub import says
 
 # The sample of the article, as it is printed.
 SAMPLE = json.loads(
@@ -232,7 +233,7 @@ def test_outcomes_and_receipts_are_refused_for_scopes_and_ids_that_are_not_their
         refused(api.post("/v1/work/receipts", json=receipt | change), status, code)
 
 
-def test_three_in_a_row_open_one_review_which_the_inbox_shows(api, scope, experience):
+def test_three_in_a_row_open_one_review_which_the_inbox_shows(api, scope, experience, model_stub):
     for number in range(3):
         record(api, scope, f"again-{number}", failing())
     done = run(api, scope)
@@ -245,8 +246,24 @@ def test_three_in_a_row_open_one_review_which_the_inbox_shows(api, scope, experi
     [listed] = ok(api.post("/v1/artifact-candidates/list", json=asked))["candidates"]
     assert (listed["candidate_id"], listed["version"]) == (review["candidate_id"], 2)
     assert listed["target"] == experience
+    model_stub.answer(says({"reason": "No record says how.", "proposal": None}))
     reviewed = ok(api.post("/v1/experience/recurrence/review", json=asked))
-    assert reviewed == {"reviews": []}
+    assert reviewed == {
+        "reviews": [],
+        "drafts": [
+            {
+                "candidate_id": review["candidate_id"],
+                "done": "unsupported",
+                "version": None,
+                "attempts": 1,
+                "why": "No record says how.",
+                "tokens_in": 100,
+                "tokens_out": 20,
+            }
+        ],
+    }
+    again = ok(api.post("/v1/experience/recurrence/review", json=asked))
+    assert again == {"reviews": [], "drafts": []}
     stats = ok(api.post("/v1/stats", json={"selection": {"mode": "exact", "scope_ids": [scope]}}))
     assert stats["by_scope"][0]["recurrence"] == {
         "selected": 0,

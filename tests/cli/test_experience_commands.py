@@ -38,7 +38,9 @@ def test_a_lesson_is_proposed_reviewed_and_shown(pc, tmp_path):
     (row,) = pc.rows("experience", "show", "shop", made.removesuffix("@1"))
     assert (row["content"], row["state"]) == (PROPOSAL, "active")
     assert pc.ok("experience", "list", "shop") == (
-        f"{made}  Parse money as Decimal.\n    active, from s1\n"
+        f"{made}  An amount went through a float.\n"
+        "    Parse money as Decimal.\n"
+        "    active, from s1\n"
     )
     assert [row["artifact"]["revision"] for row in pc.rows("experience", "list", "shop")] == [1]
 

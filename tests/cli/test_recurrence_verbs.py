@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from model_stub import says, status
 
 from pc_store.cli import console
 from pc_store.client import SourceRef
@@ -58,7 +59,7 @@ def experience(pc, shop, tmp_path):
     return done.result_artifact.artifact_id
 
 
-def test_from_outcomes_to_a_review(pc, experience, tmp_path):
+def test_from_outcomes_to_a_review(pc, experience, tmp_path, model_stub):
     said = pc.ok("receipt", "record", "shop", "given", f"{experience}@1", "--note", "to the agent")
     assert said == "receipt given at position 3\n"
     path = tmp_path / "outcome.json"
@@ -71,7 +72,24 @@ def test_from_outcomes_to_a_review(pc, experience, tmp_path):
         "shop: 4 outcomes judged (0 malformed), 3 recurred, 0 avoided, 1 unmatched, 0 ambiguous, "
         f"0 pending\n  review of {experience}@1 opened as cand_"
     )
+    draft = {
+        "reason": "Decimal was used, and it failed.",
+        "evidence_ids": ["source:content/o1"],
+        "proposal": PROPOSAL | {"lesson": "Round once, at the end."},
+    }
+    model_stub.answer(status(500), says(draft))
+    (row,) = pc.rows("review", "list", "shop")
+    candidate = row["candidate_id"]
+    assert [one["code"] for one in row["warnings"]] == ["unchanged"]
+    told = pc.ok("recurrence", "review")
+    assert told.startswith(f"shop: draft of {candidate} failed: ")
+    assert pc.ok("recurrence", "review") == f"shop: draft of {candidate} drafted as version 2\n"
     assert pc.ok("recurrence", "review") == "no review is due\n"
+    (row,) = pc.rows("review", "list", "shop")
+    assert [one["code"] for one in row["warnings"]] == ["model_draft"]
+    assert "its words are a model draft, openai:stub-1" in pc.ok(
+        "review", "show", "shop", candidate
+    )
     (again,) = pc.rows("recurrence", "run", "shop")
     assert (again["outcomes"], again["cursor"], again["reviews"]) == (0, 6, [])
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from proposed import PROPOSAL, learn, proposal, propose
+from rich.cells import cell_len
 from running_pc import Command
 
 
@@ -52,10 +53,11 @@ def test_candidates_are_listed_with_what_speaks_against_them(pc):
     assert [row["candidate_id"] for row in rows] == [one, two]
     assert pc.ok("review", "list", "shop").count(", rival\n") == 2
     pc.ok("review", "approve", "shop", one)
-    lesson, notes = pc.ok("review", "list", "shop").splitlines()
-    assert lesson == f"{two}  Two."
-    assert notes.startswith("    v1, ")
-    assert notes.endswith(f" UTC by propose, for {first}@1, stale target")
+    assert pc.ok("review", "list", "shop") == (
+        f"{two}  An amount went through a float.\n"
+        "    Two.\n"
+        f"    propose just now, for {first}@1, 1 source, stale target\n"
+    )
     assert f"made {first}@2" in pc.ok("review", "list", "shop", "--status", "approved")
     assert len(pc.rows("review", "list", "shop", "--limit", "1")) == 1
 
@@ -79,6 +81,53 @@ def test_one_is_shown_with_the_texts_it_stands_on(pc):
     assert "\x1b" not in shown
     (row,) = pc.rows("review", "show", "shop", candidate)
     assert (row["candidate_id"], row["origin"]) == (candidate, "propose")
+
+
+def test_a_list_keeps_to_its_lines_and_says_what_is_a_copy(pc):
+    first = learn(pc)
+    (entry,) = pc.rows("memory", "remember", "shop", "Amounts are cents.", "--kind", "decision")
+    one = propose(
+        *(pc, "--entry", entry["entry"]["citation"]["entry_id"]),
+        situation="金额 " * 60,
+        lesson="a\nb " * 60,
+    )
+    propose(pc, "--target", first)
+    told = pc.ok("review", "list", "shop").splitlines()
+    assert [cell_len(line) for line in told[:2]] == [100, 100]
+    assert told[0].startswith(f"{one}  金额 金额")
+    assert told[1].startswith("    a b a b")
+    assert told[2] == "    propose just now, new, 1 source, 1 entry"
+    assert told[5].endswith(f", for {first}@1, 1 source, unchanged")
+
+
+def test_the_outcome_behind_a_candidate_is_shown_in_lines(pc):
+    seen = [{"kind": "source", "source_ref": {"name": "content", "source_id": "s1"}}]
+    outcome = {
+        "objective": "Import the orders.",
+        "status": "failed",
+        "summary": "One was off.",
+        "observations": [{"text": "It ran."}],
+        "checks": [
+            {
+                "name": "sums",
+                "status": "failed",
+                "details": "28 of 29",
+                "basis": "verified",
+                "evidence": seen,
+            }
+        ],
+        "remaining_work": ["Negative amounts."],
+    }
+    pc.ok("outcome", "record", "shop", "o1", "-", stdin=json.dumps(outcome))
+    assert (
+        "content o1\n"
+        "  task outcome, failed\n"
+        "  objective  Import the orders.\n"
+        "  summary    One was off.\n"
+        "  observed   It ran. (declared, not verified)\n"
+        "  check      sums, failed (verified by s1): 28 of 29\n"
+        "  still open Negative amounts.\n"
+    ) in pc.ok("review", "show", "shop", propose(pc, "--source", "o1"))
 
 
 def test_what_changes_is_shown_beside_what_is(pc):
