@@ -282,7 +282,8 @@ def test_experiences_are_incubated_listed_read_explained_and_withdrawn(server, m
     assert read["content"] == lesson
     assert explained["failure"]["cue_key"] == "amounts are exact"
     path = f"{at}/experience/{ref['artifact_id']}/recurrence?revision=1"
-    assert explained == httpx.get(f"{server.url}{path}").json()
+    now = httpx.get(f"{server.url}{path}").json()
+    assert now == explained | {"lifecycle": "deprecated"}
     assert state == {"artifact": ref, "state": "deprecated"}
     assert (left["items"], [item["state"] for item in every["items"]]) == ([], ["deprecated"])
 
