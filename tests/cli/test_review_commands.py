@@ -89,11 +89,11 @@ def test_a_list_keeps_to_its_lines_and_says_what_is_a_copy(pc):
     one = propose(
         *(pc, "--entry", entry["entry"]["citation"]["entry_id"]),
         situation="金额 " * 60,
-        lesson="a\nb " * 60,
+        lesson="a\nb " * 90,
     )
     propose(pc, "--target", first)
     told = pc.ok("review", "list", "shop").splitlines()
-    assert [cell_len(line) for line in told[:2]] == [100, 100]
+    assert [cell_len(line) for line in told[:2]] == [300, 300]  # as wide as `running_pc` has it
     assert told[0].startswith(f"{one}  金额 金额")
     assert told[1].startswith("    a b a b")
     assert told[2] == "    propose just now, new, 1 source, 1 entry"
