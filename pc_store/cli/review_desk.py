@@ -44,6 +44,14 @@ EXTRAS: Sequence[CandidateExtra] = (
 _EVIDENCE_CHARS = 1_500
 """This much of each piece of evidence is shown; `e` shows all of it."""
 _WIDTH_MAX = 100
+_LABELS = {
+    "failure.signature.recall_cue": "cue",
+    "failure.signature.symptom": "symptom",
+    "failure.repair_surface": "repair",
+    "failure.verification.condition": "avoided if",
+    "failure.verification.check_subject": "and passes",
+}
+"""Fields of a failure as `pc experience show` names them."""
 _CHOICES = "[a]pprove  [r]evise in $EDITOR  re[j]ect  [e]vidence in full  [s]kip  [q]uit"
 _WORDS = {
     word: letter
@@ -203,7 +211,9 @@ def _fields(changes: Sequence[Mapping[str, Any]], *, beside: bool) -> Renderable
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for change in changes:
-        name = change["field"].removeprefix("failure.").replace("_", " ")
+        name = _LABELS.get(change["field"], change["field"])
+        if change["before"] is None and change["after"] is None:
+            continue
         before, after = (console.visible(change[side] or "") for side in ("before", "after"))
         if not beside or not change["changed"]:
             table.add_row(name, Text(after, style="dim" if beside else ""))
