@@ -205,6 +205,10 @@ def _tell_standing(told: dict[str, Any]) -> None:
         )
         if counts["review_id"]:
             console.say(f"  review {counts['review_id']} {counts['review_status']}")
+        draft = counts["review_draft"]
+        if counts["review_status"] == "pending" and draft and draft["why"]:
+            attempts = f", attempt {draft['attempts']}" if draft["status"] == "failed" else ""
+            console.say(f"  its draft {draft['status']}{attempts}: {draft['why']}")
         if counts["review_blocked"]:
             console.say(f"  review blocked: {counts['review_blocked']}")
     for other in told["same_cue"]:

@@ -18,6 +18,7 @@ from pc_store.ledger import (
     experiences,
     judgements,
     recurrences,
+    review_drafts,
     scopes,
     streaks,
 )
@@ -25,6 +26,7 @@ from pc_store.ledger.artifacts import Lifecycle
 from pc_store.ledger.database import Database
 from pc_store.ledger.judgements import OutcomeRow, OutcomeSource
 from pc_store.ledger.recurrences import EventRow, MatchRow
+from pc_store.ledger.review_drafts import DraftRow
 from pc_store.ledger.streaks import StreakRow
 from pc_store.services.outcomes import cited_by_receipt
 from pc_store.services.recur import tracked_revision
@@ -75,6 +77,7 @@ class Explained:
         tracked: None when the revision tracks no failure.
         judged_through: outcomes up to here were judged.
         review_status: of the candidate of the last review.
+        draft: what a model was asked to draft for that review.
         same_cue: other active heads with the same cue; unlinked failures are ambiguous then.
         waits: (position, what an outcome there waits for).
         next_after: a position for the next page; None when there is none.
@@ -87,6 +90,7 @@ class Explained:
     counts: StreakRow | None
     judged_through: int
     review_status: str | None
+    draft: DraftRow | None
     same_cue: tuple[ArtifactRef, ...]
     similar: tuple[Similar, ...]
     waits: tuple[tuple[int, str], ...]
@@ -139,6 +143,9 @@ def explain(
             counts=counts,
             judged_through=cursors.get(conn, scope_id, "recurrence").position,
             review_status=_review_status(conn, scope_id, counts),
+            draft=review_drafts.get(conn, scope_id, counts.review_id)
+            if counts and counts.review_id
+            else None,
             same_cue=_same_cue(conn, scope_id, one) if one else (),
             similar=_similar(conn, scope_id, one) if one else (),
             waits=tuple(judgements.waiting(conn, scope_id, limit=WAITS_SHOWN)),

@@ -83,6 +83,10 @@ def test_from_outcomes_to_a_review(pc, experience, tmp_path, model_stub):
     assert [one["code"] for one in row["warnings"]] == ["unchanged"]
     told = pc.ok("recurrence", "review")
     assert told.startswith(f"shop: draft of {candidate} failed: ")
+    why = told.partition("failed: ")[2]
+    assert f"  its draft failed, attempt 1: {why}" in pc.ok(
+        "recurrence", "explain", "shop", experience
+    )
     assert pc.ok("recurrence", "review") == f"shop: draft of {candidate} drafted as version 2\n"
     assert pc.ok("recurrence", "review") == "no review is due\n"
     (row,) = pc.rows("review", "list", "shop")

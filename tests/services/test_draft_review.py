@@ -10,7 +10,7 @@ from recurrence_rig import CUE, SCOPE, Ledger, content, make_ledger
 from pc_store.domain.experience import parse
 from pc_store.errors import NotFound
 from pc_store.ledger import candidates, review_drafts
-from pc_store.services import draft_review, recurrence_review, review
+from pc_store.services import draft_review, explain_recurrence, recurrence_review, review
 
 CHANGED = content(lesson="Decimal alone is not enough: the rounding of the export did it again.")
 SHOWS = "source:content/outcome-4"
@@ -196,6 +196,8 @@ def test_a_model_that_fails_is_asked_three_times_and_no_more(ledger, model_stub)
         [one] = draft(ledger)
         assert (one.done, one.attempts, one.version) == ("failed", attempt, None)
     assert "500" in one.why
+    told = explain_recurrence.explain(ledger.db, SCOPE, made.target.artifact_id, limit=9)
+    assert (told.draft.status, told.draft.attempts, told.draft.why) == ("failed", 3, one.why)
     assert (draft(ledger, early=True), len(model_stub.requests())) == ([], 3)
     assert ledger.reviews() == [made]
     model_stub.reset()

@@ -128,6 +128,14 @@ class TrackedFailure(Wire):
     approved_at_position: int = Field(ge=0, description="Outcomes up to here never count.")
 
 
+class ReviewDraft(Wire):
+    """What a model was asked to draft for the review."""
+
+    status: Literal["waiting", "asked", "failed", "drafted", "unsupported", "overtaken"]
+    attempts: int = Field(ge=0, description="On the review's present evidence.")
+    why: str | None = Field(description="Why there is no draft.")
+
+
 class RecurrenceCounts(Wire):
     """How often it came back."""
 
@@ -139,6 +147,9 @@ class RecurrenceCounts(Wire):
     review_blocked: str | None
     review_id: str | None = Field(description="The candidate of the last review.")
     review_status: Literal["pending", "approved", "rejected"] | None
+    review_draft: ReviewDraft | None = Field(
+        description="`waiting` also where no model is configured."
+    )
 
 
 class RecurrenceItem(Wire):
@@ -214,7 +225,7 @@ class RecurrenceExplained(Wire):
             )
             if one.tracked
             else None,
-            counts=_counts(one.counts, one.review_status) if one.counts else None,
+            counts=_counts(one.counts, one) if one.counts else None,
             same_cue=[ArtifactRef.of(ref) for ref in one.same_cue],
             similar_cues=[
                 SimilarCue(artifact=ArtifactRef.of(it.ref), cue_key=it.cue_key, ratio=it.ratio)
@@ -226,7 +237,8 @@ class RecurrenceExplained(Wire):
         )
 
 
-def _counts(row: StreakRow, review_status: str | None) -> RecurrenceCounts:
+def _counts(row: StreakRow, one: Explained) -> RecurrenceCounts:
+    draft = one.draft and {name: getattr(one.draft, name) for name in ReviewDraft.model_fields}
     return RecurrenceCounts.model_validate(
         {
             "streak": row.streak,
@@ -236,7 +248,8 @@ def _counts(row: StreakRow, review_status: str | None) -> RecurrenceCounts:
             "review_due": bool(row.due_position),
             "review_blocked": row.blocked,
             "review_id": row.review_id,
-            "review_status": review_status,
+            "review_status": one.review_status,
+            "review_draft": draft,
         }
     )
 
