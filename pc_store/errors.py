@@ -265,6 +265,12 @@ class IdempotencyConflict(Conflict):
     code = "idempotency_conflict"
 
 
+class GenerationEnded(Conflict):
+    """The generation was promoted or discarded, which is final. Details: generation, status."""
+
+    code = "generation_ended"
+
+
 class CursorConflict(Conflict):
     """The cursor is not where this window starts: another run committed first."""
 

@@ -45,6 +45,9 @@ PROMPT_TEXT_MAX_CHARS = 50_000
 
 WINDOW_LIMIT_DEFAULT = 100
 WINDOW_LIMIT_MAX = 1_000
+GENERATION_NAME_MAX_CHARS = 64
+GENERATION_WINDOWS_MAX = 1_000
+"""Most windows of one generation: what it would change is read, and promoted, in one go."""
 POSITION_MAX = 99_999_999
 """Window keys print positions with eight digits, so that they sort."""
 

@@ -9,7 +9,8 @@ from pc_store.errors import WindowRefused
 
 Consumer = Literal["memory", "experience", "recurrence"]
 CONSUMERS: tuple[Consumer, ...] = ("memory", "experience", "recurrence")
-Kind = Literal["live", "replay"]
+Kind = Literal["live", "replay", "shadow"]
+"""A shadow is a replay into a generation: nothing of the memory changes."""
 Status = Literal[
     "planned",  # cut, and waiting for a run
     "running",  # a run has it

@@ -44,6 +44,7 @@ class WindowRow:
     started_at: int | None
     answered_at: int | None
     finished_at: int | None
+    generation: str | None
 
     @property
     def size(self) -> int:
@@ -65,6 +66,7 @@ def insert(
     high_watermark: int,
     kind: Kind,
     now_us: int,
+    generation: str | None = None,
 ) -> WindowRow | None:
     """Insert a planned window; None when the scope has an open live one already."""
     statement = sa.insert(windows).values(
@@ -81,6 +83,7 @@ def insert(
         requests=0,
         next_attempt_at=0,
         planned_at=now_us,
+        generation=generation,
     )
     try:
         with conn.begin_nested():
@@ -114,7 +117,7 @@ def open_live(conn: sa.Connection, scope_id: str, consumer: Consumer) -> WindowR
 def latest(
     conn: sa.Connection, scope_id: str, consumer: Consumer, *, after: int, through: int
 ) -> WindowRow | None:
-    """The newest window, live or replayed, that covered exactly these positions."""
+    """The newest window that covered exactly these positions, live or replayed, no shadow."""
     query = (
         sa.select(*_COLUMNS)
         .where(
@@ -122,6 +125,7 @@ def latest(
             windows.c.consumer == consumer,
             windows.c.after == after,
             windows.c.through == through,
+            windows.c.kind != "shadow",
         )
         .order_by(windows.c.planned_at.desc(), windows.c.window_id.desc())
         .limit(1)
@@ -137,10 +141,17 @@ def page(
     consumer: Consumer | None = None,
     statuses: Iterable[Status] = (),
     before: str | None = None,
+    shadows: bool = True,
     limit: int,
 ) -> list[WindowRow]:
-    """Windows, newest first (by id, which sorts by time), before the given id."""
+    """Windows, newest first (by id, which sorts by time), before the given id.
+
+    Args:
+        shadows: those that were replayed into a generation as well.
+    """
     query = sa.select(*_COLUMNS).order_by(windows.c.window_id.desc()).limit(limit)
+    if not shadows:
+        query = query.where(windows.c.kind != "shadow")
     if scope_id is not None:
         query = query.where(windows.c.scope_id == scope_id)
     if consumer is not None:
@@ -155,11 +166,12 @@ def page(
 def ended_since(
     conn: sa.Connection, consumer: Consumer, *, finished_at: int, window_id: str, limit: int
 ) -> list[WindowRow]:
-    """Windows that ended, well or not, after (time, id), in that order."""
+    """Windows but shadows that ended, well or not, after (time, id), in that order."""
     query = (
         sa.select(*_COLUMNS)
         .where(
             windows.c.consumer == consumer,
+            windows.c.kind != "shadow",
             sa.tuple_(windows.c.finished_at, windows.c.window_id)
             > sa.tuple_(sa.literal(finished_at), sa.literal(window_id)),
         )

@@ -15,12 +15,18 @@ from pc_store.domain.refs import SourceRef
 from pc_store.domain.source import Source
 from pc_store.domain.text import digest
 from pc_store.domain.window import OPEN
-from pc_store.errors import ModelAnsweredBadly, ModelError, ModelSilent
+from pc_store.errors import (
+    GenerationEnded,
+    ModelAnsweredBadly,
+    ModelError,
+    ModelSilent,
+    WindowRefused,
+)
 from pc_store.ledger import sources, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
 from pc_store.llm.asking import propose_all
-from pc_store.services import recover
+from pc_store.services import recover, shadow
 from pc_store.services.begin import lock_open, refuse_ended
 from pc_store.services.clock import now_us as clock
 from pc_store.services.consume import Family, KeptAnswer, P
@@ -45,6 +51,7 @@ def ask(
     Raises:
         ModelError: no answer came; recorded with the window, of which nothing was written.
         CursorConflict: another run has ended the window.
+        GenerationEnded, WindowRefused: as `shadow.pin`; recorded, and nobody was asked.
     """
     with db.read() as conn:
         window = windows.get(conn, window_id)
@@ -54,7 +61,11 @@ def ask(
         if kept is not None and kept[0] == basis and not kept[1]["faulty"]:
             return family.from_json(kept[1], reused=True)
         shown_sources, filtered = _eligible(family, conn, window)
-    _note_asking(db, window, prompt, provider=proposer.provider, model=proposer.model)
+    try:
+        _note_asking(db, window, prompt, provider=proposer.provider, model=proposer.model)
+    except (GenerationEnded, WindowRefused) as error:
+        recover.record_failure(db, settings, window_id, error)
+        raise
     try:
         answer = _asked(family, db, settings, proposer, window, prompt, shown_sources, filtered)
     except ModelError as error:
@@ -171,6 +182,7 @@ def _note_asking(
 ) -> None:
     with db.write() as conn:
         lock_open(conn, window.window_id)
+        shadow.pin(conn, window, prompt, provider=provider, model=model)
         windows.update(
             conn,
             window.window_id,

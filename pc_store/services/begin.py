@@ -14,11 +14,12 @@ from pc_store.errors import CursorConflict, StoreError, WindowRefused
 from pc_store.ledger import cursors, scopes, sources, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
+from pc_store.services import shadow
 from pc_store.services.clock import now_us as clock
 from pc_store.services.plan import insert_window, next_window
 from pc_store.settings import Settings
 
-Mode = Literal["auto", "replay"]
+Mode = Literal["auto", "replay", "shadow"]
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,20 @@ def open_named(
     mode: Mode,
     run_id: str,
     now_us: int,
+    generation: str | None = None,
 ) -> Opened:
     """Begin an attempt at the window a partition key names.
 
     At the cursor it is processed live. Behind the cursor it is left alone, or with mode
-    `replay` run again: results are committed as a new revision, the cursor stays.
+    `replay` run again: results are committed as a new revision, the cursor stays. With mode
+    `shadow` the results are kept in a generation, which is made if there is none, and the memory
+    stays as well; a window that the generation has replayed already is left alone.
 
     Raises:
         NotFound: no scope has this key.
         WindowRefused: ahead of the cursor, across it, past the log's end, larger than a
             window may be, or other bounds are planned already.
+        InvalidInput, GenerationEnded, WindowRefused: as `shadow.claim`.
     """
     if key.last - key.after > limits.WINDOW_LIMIT_MAX:
         raise WindowRefused(f"{key} covers more than {limits.WINDOW_LIMIT_MAX} positions")
@@ -81,6 +86,10 @@ def open_named(
             if mode == "auto":
                 row = windows.latest(conn, scope_id, consumer, after=key.after, through=key.last)
                 return Opened("already processed", row, cursor, high)
+            if mode == "shadow":
+                known = shadow.claim(conn, scope_id, consumer, key, generation, now_us=now_us)
+                if known is not None:
+                    return Opened("already processed", windows.get(conn, known), cursor, high)
             window = insert_window(
                 conn,
                 scope_id,
@@ -89,11 +98,12 @@ def open_named(
                 through=key.last,
                 high=high,
                 now_us=now_us,
-                kind="replay",
+                kind=mode,
+                generation=generation if mode == "shadow" else None,
             )
             assert window is not None
             return Opened("open", _begin(conn, window, run_id, now_us), cursor, high)
-        if mode == "replay":
+        if mode != "auto":
             raise WindowRefused(f"{key} is not behind the cursor, which is at {cursor}")
         window = _at_cursor(conn, key, scope_id, consumer, cursor, high, now_us)
         if window is None:

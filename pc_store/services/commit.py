@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from pc_store.domain.capacity import DEFAULT_BUDGET, Budget, refuse_growth
-from pc_store.domain.entry import Change, Draft, Dropped, EntryVersion, Origin, plan_changes
+from pc_store.domain.entry import (
+    Change,
+    ChangePlan,
+    Draft,
+    Dropped,
+    EntryVersion,
+    Origin,
+    plan_changes,
+)
 from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef, SourceRef, new_id
 from pc_store.domain.revision import EntryChange, content_bytes
 from pc_store.domain.text import digest
@@ -72,16 +80,7 @@ def commit_drafts(
         CapacityExceeded: the memory would outgrow its budget.
     """
     head = lock_memory(conn, scope_id)
-    digests = [digest(draft.text) for draft in drafts]
-    alike = entries.alike(conn, scope_id, digests)
-    outdated: list[Dropped] = []
-    if origin == "replay":  # an old log must not bring back words that were revised since
-        earlier = entries.ever_held(conn, scope_id, digests) - set(alike)
-        outdated = [Dropped(d, "revised since") for d in drafts if digest(d.text) in earlier]
-        drafts = [draft for draft in drafts if digest(draft.text) not in earlier]
-    targets = _targets(conn, scope_id, drafts, shown)
-    plan = plan_changes(drafts, targets=targets, alike=alike, extracted=origin != "explicit")
-    plan.dropped += outdated
+    plan = plan_drafts(conn, scope_id, drafts, origin=origin, shown=shown)
     if not plan.changes:
         return Committed(head, dropped=tuple(plan.dropped))
     return commit_changes(
@@ -99,6 +98,28 @@ def commit_drafts(
     )
 
 
+def plan_drafts(
+    conn: sa.Connection,
+    scope_id: str,
+    drafts: Sequence[Draft],
+    *,
+    origin: Origin,
+    shown: Mapping[str, str] | None = None,
+) -> ChangePlan:
+    """What `commit_drafts` would write to the memory as it is now. Raises as it does."""
+    digests = [digest(draft.text) for draft in drafts]
+    alike = entries.alike(conn, scope_id, digests)
+    outdated: list[Dropped] = []
+    if origin == "replay":  # an old log must not bring back words that were revised since
+        earlier = entries.ever_held(conn, scope_id, digests) - set(alike)
+        outdated = [Dropped(d, "revised since") for d in drafts if digest(d.text) in earlier]
+        drafts = [draft for draft in drafts if digest(draft.text) not in earlier]
+    targets = _targets(conn, scope_id, drafts, shown)
+    plan = plan_changes(drafts, targets=targets, alike=alike, extracted=origin != "explicit")
+    plan.dropped += outdated
+    return plan
+
+
 def commit_changes(
     conn: sa.Connection,
     scope_id: str,
@@ -112,6 +133,7 @@ def commit_changes(
     lineage_artifacts: Sequence[ArtifactRef] = (),
     dropped: Sequence[Dropped] = (),
     budget: Budget = DEFAULT_BUDGET,
+    reason: str | None = None,
 ) -> Committed:
     """Write changes as revision `head` + 1. The caller holds the memory's lock.
 
@@ -126,7 +148,7 @@ def commit_changes(
         MEMORY_ID,
         expected=head,
         content=None,
-        reason=None,
+        reason=reason,
         origin=origin,
         window_id=window_id,
         now_us=now_us,

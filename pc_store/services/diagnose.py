@@ -111,7 +111,12 @@ def processing_status(db: Database, scope_id: str, *, now_us: int) -> Processing
         waiting = sources.between(conn, scope_id, after=cursor, through=min(cursor + 1, high))
         window = windows.open_live(conn, scope_id, "memory")
         done = windows.page(
-            conn, scope_id=scope_id, consumer="memory", statuses=["processed"], limit=1
+            conn,
+            scope_id=scope_id,
+            consumer="memory",
+            statuses=["processed"],
+            shadows=False,
+            limit=1,
         )
         due = window.next_attempt_at if window else 0
         return ProcessingStatus(
@@ -183,7 +188,7 @@ def doctor_facts(db: Database, settings: Settings, *, now_us: int) -> list[Fact]
     """
     at = standing(db, now_us=now_us)
     with db.read() as conn:
-        failing = windows.page(conn, statuses=["failed"], limit=SHOWN)
+        failing = windows.page(conn, statuses=["failed"], shadows=False, limit=SHOWN)
         aside = quarantines.page(conn, limit=SHOWN)
         schedules = [
             _schedule(conn, settings, consumer, found, now_us)

@@ -15,7 +15,7 @@ from pc_store.domain.window import Consumer, WindowKey
 from pc_store.ledger import entries
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
-from pc_store.services import find, settle
+from pc_store.services import find, settle, shadow
 from pc_store.services.begin import Mode
 from pc_store.services.commit import commit_drafts, lock_memory
 from pc_store.services.consume import Family, KeptAnswer, Made, Written
@@ -87,7 +87,9 @@ class _Memory(Family[Proposal, Draft]):
         *,
         now_us: int,
     ) -> Written:
-        """Write the memory's next revision, if anything changes."""
+        """Write the memory's next revision, if anything changes; of a shadow, keep its drafts."""
+        if window.kind == "shadow":
+            return Written({"kept": shadow.keep(conn, window, kept, verdict.kept)})
         own = kept.prompt_revision
         done = commit_drafts(
             conn,
@@ -109,7 +111,9 @@ class _Memory(Family[Proposal, Draft]):
         return Written(counts, memory_revision=done.revision)
 
     def made(self, conn: sa.Connection, window: WindowRow) -> Made:
-        """The memory as it is now, if the window showed any source."""
+        """The memory as it is now, if the window showed any source; of a shadow nothing."""
+        if window.kind == "shadow":
+            return Made()
         head = entries.head(conn, window.scope_id)
         asked = (window.counts or {}).get("sources", 0) > 0
         return Made(ArtifactRef("memory", "memory", head) if head and asked else None)
@@ -160,7 +164,17 @@ def replay(
     key: WindowKey,
     *,
     mode: Mode = "replay",
+    generation: str | None = None,
     run_id: str | None = None,
 ) -> Processed:
     """Run a named window again, or live when it is the next. As `settle.run_named`."""
-    return settle.run_named(MEMORY, db, settings, proposer, key, mode=mode, run_id=run_id)
+    return settle.run_named(
+        MEMORY,
+        db,
+        settings,
+        proposer,
+        key,
+        mode=mode,
+        generation=generation,
+        run_id=run_id,
+    )

@@ -108,6 +108,7 @@ def insert_window(
     high: int,
     now_us: int,
     kind: rules.Kind = "live",
+    generation: str | None = None,
 ) -> WindowRow | None:
     """Insert a planned window under a new id; None when a live one is open already."""
     return windows.insert(
@@ -120,6 +121,7 @@ def insert_window(
         high_watermark=high,
         kind=kind,
         now_us=now_us,
+        generation=generation,
     )
 
 

@@ -9,7 +9,7 @@ from pc_store.domain import text as rules
 from pc_store.domain.entry import Change
 from pc_store.domain.refs import MEMORY_FAMILY, MEMORY_ID, ArtifactRef
 from pc_store.errors import EntryPurged
-from pc_store.ledger import entries, idempotency, purges, windows
+from pc_store.ledger import entries, generations, idempotency, purges, windows
 from pc_store.ledger.database import Database
 from pc_store.services import index_build
 from pc_store.services.commit import commit_changes, lock_memory
@@ -43,12 +43,12 @@ def purge(
     Again changes nothing and answers the same tombstone with the memory as it is.
 
     Erased are the texts and search terms of all its versions, the reasons of all its changes,
-    embeddings of its texts, answers of models that wait and name it or one of its texts,
-    answers kept for idempotency keys (a replay says `entry_purged`). From the search index the
-    text is gone at once, since an entry that is not active is masked; its words leave the file
-    of the scope's shard with the next build, which this makes due and a server begins at once.
-    Sources are not touched. Extraction never proposes an erased text again, since its hash is
-    kept.
+    embeddings of its texts, answers of models that wait and name it or one of its texts, what
+    generations propose of either, answers kept for idempotency keys (a replay says
+    `entry_purged`). From the search index the text is gone at once, since an entry that is not
+    active is masked; its words leave the file of the scope's shard with the next build, which
+    this makes due and a server begins at once. Sources are not touched. Extraction never proposes
+    an erased text again, since its hash is kept.
 
     Args:
         reason: of the retirement, if there is one.
@@ -67,6 +67,7 @@ def purge(
             for window_id, answer in windows.drafts_of(conn, scope_id).items():
                 if _names(answer, entry_id, digests):
                     windows.drop_draft(conn, window_id)
+            generations.purge(conn, scope_id, entry_id, digests)
             purges.erase(conn, scope_id, entry_id, digests)
             idempotency.replace_naming(conn, entry_id, status=GONE, text=_gone(entry_id))
             current = history[-1].version

@@ -11,6 +11,7 @@ from pc_store.domain.window import OPEN, Consumer, WindowKey, retry_delay_s
 from pc_store.errors import (
     Conflict,
     CursorConflict,
+    GenerationEnded,
     ModelAnsweredBadly,
     ModelError,
     NotFound,
@@ -43,7 +44,7 @@ def record_failure(
         if isinstance(error, ModelError) and error.usage is not None:
             add_usage(conn, window_id, error.usage)
         said = {"code": error.code, "message": error.message}
-        if isinstance(error, CursorConflict):
+        if isinstance(error, CursorConflict | GenerationEnded):
             windows.drop_draft(conn, window_id)
             windows.update(conn, window_id, status="superseded", error=said, finished_at=now)
             return windows.get(conn, window_id)

@@ -201,16 +201,25 @@ def run_named(
     key: WindowKey,
     *,
     mode: Mode = "replay",
+    generation: str | None = None,
     run_id: str | None = None,
 ) -> Processed:
     """Run a named window: again when it lies behind the cursor, live when it is the next.
 
     Raises:
-        WindowRefused, NotFound: as `open_named`.
+        WindowRefused, NotFound, InvalidInput, GenerationEnded: as `open_named`.
         ModelError, Conflict: as `run_window`.
     """
     run_id = run_id or new_run_id()
-    opened = open_named(db, key, family.consumer, mode=mode, run_id=run_id, now_us=clock())
+    opened = open_named(
+        db,
+        key,
+        family.consumer,
+        mode=mode,
+        run_id=run_id,
+        now_us=clock(),
+        generation=generation,
+    )
     return run_window(family, db, settings, proposer, opened, run_id=run_id)
 
 
@@ -272,7 +281,7 @@ def _commit(
                 through=window.through,
                 now_us=now,
             )
-        else:
+        elif window.kind == "replay":
             for position in range(window.after + 1, window.through + 1):
                 quarantines.release(conn, scope_id, family.consumer, position, now_us=now)
         windows.drop_draft(conn, window_id)

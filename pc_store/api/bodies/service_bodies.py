@@ -82,7 +82,8 @@ class Window(Wire):
     window_id: str
     scope_id: str
     consumer: str
-    kind: Literal["live", "replay"]
+    kind: Literal["live", "replay", "shadow"]
+    generation: str | None = Field(description="Of a shadow: where its results are kept.")
     status: Status
     after: int = Field(ge=0)
     through: int = Field(ge=1)
@@ -108,6 +109,7 @@ class Window(Wire):
             scope_id=row.scope_id,
             consumer=row.consumer,
             kind=row.kind,
+            generation=row.generation,
             status=row.status,
             after=row.after,
             through=row.through,

@@ -13,6 +13,9 @@ from pc_store.ledger.schema.experience_tables import experience_documents as exp
 from pc_store.ledger.schema.experience_tables import (
     experience_lifecycles as experience_lifecycles,
 )
+from pc_store.ledger.schema.generation_tables import generation_drafts as generation_drafts
+from pc_store.ledger.schema.generation_tables import generation_windows as generation_windows
+from pc_store.ledger.schema.generation_tables import generations as generations
 from pc_store.ledger.schema.log_tables import cursors as cursors
 from pc_store.ledger.schema.log_tables import heartbeats as heartbeats
 from pc_store.ledger.schema.log_tables import landing_files as landing_files
