@@ -31,6 +31,7 @@ StoreError
 │   ├── ArtifactConflict     the target is no longer the head
 │   ├── ArtifactInactive     the experience is deprecated or retired
 │   ├── IdempotencyConflict  the idempotency key belongs to another request, or one at work
+│   ├── GenerationEnded      the generation was promoted or discarded, which is final
 │   └── CursorConflict       the cursor is not where this window starts
 ├── CapacityExceeded         the memory would outgrow its budget; retire or raise it
 ├── InvalidCursor            the page cursor is not one of ours, or of another list
@@ -100,10 +101,7 @@ class EntryNotFound(NotFound):
 
 
 class EntryPurged(NotFound):
-    """The entry was there and its text has been erased: gone for good (410, not 404).
-
-    Details: `entry_id`, `entry_version_id`, `purged_at` (microseconds).
-    """
+    """Its text was erased, for good (410). Details: entry_id, entry_version_id, purged_at (us)."""
 
     code = "entry_purged"
 
@@ -167,10 +165,7 @@ class EvidenceUnavailable(InvalidEvidence):
 
 
 class EvidenceLimitExceeded(InvalidEvidence):
-    """With the root sources of its citations a candidate has too much evidence.
-
-    Details: limit, observed.
-    """
+    """With its root sources a candidate has too much evidence. Details: limit, observed."""
 
     code = "evidence_limit_exceeded"
 

@@ -22,6 +22,7 @@ from pc_store.api.routes import (
     dream_routes,
     entry_routes,
     experience_routes,
+    generation_routes,
     memory_routes,
     recurrence_routes,
     scope_routes,
@@ -54,6 +55,7 @@ SUBJECTS = (
     work_routes,
     recurrence_routes,
     window_routes,
+    generation_routes,
 )
 _ABOUT = (
     "Durable memory for AI agents. Errors have one body everywhere: "

@@ -20,4 +20,7 @@ ArtifactPath = Annotated[str, Path(max_length=128, pattern=r"^[\x21-\x7E]+$", ex
 RevisionPath = Annotated[int, Path(ge=1, le=limits.JSON_INT_MAX)]
 SourceTypePath = Annotated[str, Path(max_length=limits.SOURCE_TYPE_MAX_CHARS, examples=["content"])]
 SourceIdPath = Annotated[str, Path(max_length=limits.SOURCE_ID_MAX_CHARS, examples=["worklog-17"])]
+GenerationPath = Annotated[
+    str, Path(max_length=limits.GENERATION_NAME_MAX_CHARS, examples=["prompt-2"])
+]
 PositionPath = Annotated[int, Path(ge=1, le=limits.POSITION_MAX)]

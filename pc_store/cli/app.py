@@ -18,6 +18,7 @@ from pc_store.cli import (
     dream_commands,
     experience_commands,
     extract_commands,
+    generation_commands,
     index_commands,
     ingest_command,
     mcp_command,
@@ -74,6 +75,7 @@ app.add_typer(recurrence_commands.app, name="recurrence")
 app.add_typer(recurrence_commands.outcomes, name="outcome")
 app.add_typer(recurrence_commands.receipts, name="receipt")
 app.add_typer(window_commands.app, name="windows")
+app.add_typer(generation_commands.app, name="generation")
 app.add_typer(prompt_commands.app, name="prompt")
 app.add_typer(index_commands.app, name="index")
 app.command("stats")(stats_command.stats)

@@ -68,7 +68,7 @@ def tell_window(client: Client, scope_id: str, result: Flushed, *, as_json: bool
     row = console.row(result) | {"provider": None, "counts": None}
     if result.status == "processed":
         for window in client.list_windows(scope_id, status=["processed"], limit=1).items:
-            if window.through == result.current_cursor or window.kind == "replay":
+            if window.through == result.current_cursor or window.kind != "live":
                 row |= {"provider": window.provider, "counts": window.counts}
     if as_json:
         console.json_line(row)

@@ -1,9 +1,11 @@
 """`pc windows`: what was cut and what became of it; replay, and the quarantine."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
+from pc_store import limits
 from pc_store.cli import console
 from pc_store.cli.extract_commands import tell_window
 from pc_store.client import Client
@@ -56,8 +58,7 @@ def show(window: Name, as_json: console.Json = False) -> None:
         _show(rows, as_json)
         return
     for row in rows:
-        replay = " (replay)" if row["kind"] == "replay" else ""
-        console.say(f"{row['window']} {row['status']}{replay}, attempt {row['attempt']}")
+        console.say(f"{row['window']} {_became(row)}, attempt {row['attempt']}")
         model = f", model {row['model']}" if row["model"] else ""
         if row["provider"]:
             console.say(f"  provider {row['provider']}{model}, prompt {row['prompt_revision']}")
@@ -74,11 +75,68 @@ def show(window: Name, as_json: console.Json = False) -> None:
 
 
 @app.command("replay")
-def replay(window: Name, as_json: console.Json = False) -> None:
-    """Run a window behind the cursor again, e.g. after a prompt change; the cursor stays."""
+def replay(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WINDOW", help="SCOPE@FIRST-LAST, as `windows list` shows it."),
+    ] = None,
+    generation: Annotated[
+        str | None,
+        typer.Option(help="Keep the results there, and the memory as it is: `pc generation`."),
+    ] = None,
+    all_of: Annotated[
+        str | None, typer.Option("--all", metavar="SCOPE", help="Every window of the scope.")
+    ] = None,
+    first: Annotated[int, typer.Option(min=1, help="With --all: from this position on.")] = 1,
+    last: Annotated[
+        int, typer.Option(min=1, help="With --all: up to this position.")
+    ] = limits.POSITION_MAX,
+    as_json: console.Json = False,
+) -> None:
+    """Run windows behind the cursor again, e.g. after a prompt change; the cursor stays.
+
+    Into a generation they run one after another, up to the first that fails. The same command
+    goes on from there: windows that the generation has already are passed over.
+    """
+    if bool(names) == bool(all_of):
+        raise InvalidInput("WINDOW", "name windows, or all of a scope with --all SCOPE")
     with console.connected() as client:
-        scope_id = _scope_of(client, window)
-        tell_window(client, scope_id, client.replay_window(scope_id, window), as_json=as_json)
+        if generation is None:
+            if all_of or len(names or ()) > 1:
+                raise InvalidInput("--generation", "more than one window is replayed into one")
+            window = (names or [""])[0]
+            scope_id = _scope_of(client, window)
+            tell_window(client, scope_id, client.replay_window(scope_id, window), as_json=as_json)
+            return
+        wanted = [(_scope_of(client, name), name) for name in names or ()]
+        if all_of:
+            wanted = [(all_of, name) for name in _processed(client, all_of, first, last)]
+        for scope_id, name in wanted:
+            done = client.replay_window(scope_id, name, generation=generation)
+            if as_json:
+                console.json_line({"window": name, "generation": generation} | console.row(done))
+            elif done.status == "processed":
+                console.say(f"{name}: {done.processed_source_count} sources shown")
+            else:
+                console.say(f"{name}: {generation} has it already")
+        for scope_id in sorted({scope_id for scope_id, _ in wanted} if not as_json else ()):
+            now = client.get_generation(scope_id, generation)
+            console.say(
+                f"{scope_id}: {now.windows} windows and {now.proposals} proposals in {generation}; "
+                f"next: pc generation diff {scope_id} {generation}"
+            )
+
+
+def _processed(client: Client, scope_id: str, first: int, last: int) -> list[str]:
+    """Names of the memory's windows that were processed between two positions, in log order."""
+    rows = [
+        row
+        for row in windows(client, scope_id, ["processed"], most=limits.POSITION_MAX)
+        if (row["consumer"], row["kind"]) == ("memory", "live")
+        and first <= row["after"] + 1
+        and row["through"] <= last
+    ]
+    return [row["window"] for row in sorted(rows, key=lambda row: int(row["after"]))]
 
 
 @app.command("quarantined")
@@ -147,7 +205,7 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
         columns=("window", "status", "try", "sources", "added", "revised", "by", "error"),
         cells=lambda row: (
             row["window"],
-            row["status"] if row["kind"] == "live" else f"{row['status']} (replay)",
+            _became(row),
             row["attempt"],
             *(str((row["counts"] or {}).get(name, "")) for name in ("sources", "added", "revised")),
             row["provider"],
@@ -155,6 +213,12 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
         ),
         empty="no windows",
     )
+
+
+def _became(row: Mapping[str, Any]) -> str:
+    """A window's status, and where it is not live, what kind of run it was."""
+    into = f" into {row['generation']}" if row["generation"] else ""
+    return row["status"] if row["kind"] == "live" else f"{row['status']} ({row['kind']}{into})"
 
 
 def _scopes(client: Client, scope_id: str | None) -> list[str]:

@@ -7,6 +7,7 @@ Answers are the bodies of `pc_store.api.bodies`, and refusals are raised as the 
 from pc_store.api.bodies.artifact_bodies import ArtifactRevision, PromptConfiguration
 from pc_store.api.bodies.candidate_bodies import ArtifactCandidate, CandidateExtra
 from pc_store.api.bodies.dream_bodies import DreamOperation, DreamRun, DreamStatus
+from pc_store.api.bodies.generation_bodies import Generation
 from pc_store.api.bodies.memory_bodies import BatchMutation, Flushed, Mutation
 from pc_store.api.bodies.scope_bodies import ScopeBindingKey
 from pc_store.api.bodies.source_bodies import SourceRecord
@@ -14,6 +15,7 @@ from pc_store.api.bodies.wire import ArtifactRef, Citation, SourceRef
 from pc_store.client.context_calls import ContextCalls
 from pc_store.client.dream_calls import DreamCalls
 from pc_store.client.experience_calls import ExperienceCalls
+from pc_store.client.generation_calls import GenerationCalls
 from pc_store.client.memory_calls import MemoryCalls
 from pc_store.client.scope_calls import ScopeCalls
 from pc_store.client.store_calls import StoreCalls
@@ -21,7 +23,14 @@ from pc_store.client.work_calls import WorkCalls
 
 
 class Client(
-    ScopeCalls, StoreCalls, MemoryCalls, ExperienceCalls, DreamCalls, ContextCalls, WorkCalls
+    ScopeCalls,
+    StoreCalls,
+    MemoryCalls,
+    GenerationCalls,
+    ExperienceCalls,
+    DreamCalls,
+    ContextCalls,
+    WorkCalls,
 ):
     """Every call of the HTTP edge, one method each, named after its operation.
 
@@ -41,6 +50,7 @@ __all__ = [
     "DreamRun",
     "DreamStatus",
     "Flushed",
+    "Generation",
     "Mutation",
     "PromptConfiguration",
     "ScopeBindingKey",

@@ -217,11 +217,26 @@ class StoreCalls(Connection):
         return self._ask(WindowPage, "GET", path, query=query, repeats=True)
 
     def replay_window(
-        self, scope_id: str, window: str, *, idempotency_key: str | None = None
+        self,
+        scope_id: str,
+        window: str,
+        *,
+        generation: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Flushed:
-        """Run a window behind the cursor again; the cursor stays."""
-        path = f"/v1/scopes/{segment(scope_id)}/windows/{segment(window)}/replay"
-        return self._ask(Flushed, "POST", path, idempotency_key=idempotency_key, timeout_s=MODEL_S)
+        """Run a window behind the cursor again; the cursor stays.
+
+        Args:
+            generation: keep the results there, and the memory as it is.
+        """
+        return self._ask(
+            Flushed,
+            "POST",
+            f"/v1/scopes/{segment(scope_id)}/windows/{segment(window)}/replay",
+            json=None if generation is None else {"generation": generation},
+            idempotency_key=idempotency_key,
+            timeout_s=MODEL_S,
+        )
 
     def list_quarantined_sources(
         self, scope_id: str, *, include_released: bool = False, limit: int | None = None

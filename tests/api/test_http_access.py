@@ -80,6 +80,8 @@ WRITES = (
 ADMINISTERS = (
     ("POST", "/v1/memory/entries/purge", {"entry_id": "mem_ent_1"}),
     ("PUT", "/v1/scopes/{scope}/prompts/memory.extract", {"instructions": "x"}),
+    ("GET", "/v1/scopes/{scope}/generations", None),
+    ("POST", "/v1/scopes/{scope}/generations/none/promote", {}),
 )
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from calls import capture, new_scope, ok, ref, refused, remember
-from model_stub import says, status
+from model_stub import adding, says, status
 
 from pc_store.api.telemetry import JsonLines
 from pc_store.services.diagnose import GAUGES
@@ -134,6 +134,69 @@ def test_windows_are_listed_newest_first_and_replayed(api, scope):
     refused(api.post(f"{path}/{scope}@00000005-00000009/replay"), 409, "window_refused")
     refused(api.get("/v1/scopes/nowhere/windows"), 404, "scope_not_found")
     refused(api.get(path, params={"status": "other"}), 400, "invalid_request")
+
+
+def test_windows_are_replayed_beside_the_memory_compared_and_promoted(api, scope, model_stub):
+    capture(api, scope, *(f"We decided on thing {number}." for number in range(1, 5)))
+    ok(flush(api, scope))
+    ok(flush(api, scope))
+    path = f"/v1/scopes/{scope}/generations"
+    windows = [item["window"] for item in ok(api.get(f"/v1/scopes/{scope}/windows"))["items"]]
+    head = ok(api.get(f"/v1/scopes/{scope}/artifacts/memory/memory"))["revision"]
+
+    def replay(window, **body):
+        return api.post(f"/v1/scopes/{scope}/windows/{window}/replay", json=body)
+
+    model_stub.answer(adding(("One.", "e1"), ("Two.", "e2")))
+    done = ok(replay(windows[1], generation="new"))
+    assert (done["status"], done["memory"]) == ("processed", None)
+    model_stub.answer(adding(("Three.", "e1")))
+    assert ok(replay(windows[0], generation="new"))["status"] == "processed"
+    assert ok(replay(windows[0], generation="new"))["status"] == "idle"
+    newest = ok(api.get(f"/v1/scopes/{scope}/windows"))["items"][0]
+    assert (newest["kind"], newest["generation"]) == ("shadow", "new")
+    refused(replay(windows[0], generation="a/b"), 422, "invalid_request")
+
+    first = ok(api.get(f"{path}/new/diff", params={"limit": 4}))
+    rest = ok(api.get(f"{path}/new/diff", params={"limit": 4, "cursor": first["next_cursor"]}))
+    assert (first["memory_revision"], rest["next_cursor"]) == (head, None)
+    assert [(item["what"], item["text"]) for item in first["items"] + rest["items"]] == [
+        *(("added", text) for text in ("One.", "Two.", "Three.")),
+        *(("no longer proposed", f"We decided on thing {n}.") for n in range(1, 5)),
+    ]
+    assert first["counts"] == {
+        "revised": 0,
+        "seen_again": 0,
+        "added": 3,
+        "left_out": 0,
+        "no_longer_proposed": 4,
+        "unchanged": 0,
+    }
+    ok(api.post("/v1/memory/remember", json={"scope_id": scope, "kind": "fact", "text": "Own."}))
+    stale = {"limit": 4, "cursor": first["next_cursor"]}
+    refused(api.get(f"{path}/new/diff", params=stale), 400, "invalid_cursor")
+    cited = {"expected_revision": head}
+    refused(api.post(f"{path}/new/promote", json=cited), 409, "revision_conflict")
+
+    promoted = ok(api.post(f"{path}/new/promote", json={"reason": "read"}))
+    assert (promoted["status"], promoted["proposals"]) == ("promoted", 0)
+    assert promoted["memory"]["revision"] == head + 2
+    assert promoted["outcome"] == {"added": 3, "revised": 0, "seen_again": 0, "left_out": []}
+    assert ok(api.post(f"{path}/new/promote")) == promoted
+    assert ok(api.get(f"{path}/new")) == promoted
+    refused(api.get(f"{path}/new/diff"), 409, "generation_ended")
+    refused(api.post(f"{path}/new/discard"), 409, "generation_ended")
+    refused(replay(windows[0], generation="new"), 409, "generation_ended")
+
+    model_stub.answer(adding(("Not this.", "e1")))
+    ok(replay(windows[0], generation="another"))
+    listed = ok(api.get(path, params={"limit": 1}))
+    following = ok(api.get(path, params={"limit": 1, "cursor": listed["next_cursor"]}))
+    names = [item["name"] for item in listed["items"] + following["items"]]
+    assert names == ["another", "new"]
+    assert ok(api.post(f"{path}/another/discard"))["status"] == "discarded"
+    refused(api.get(f"{path}/none"), 404, "not_found")
+    refused(api.get("/v1/scopes/nowhere/generations"), 404, "scope_not_found")
 
 
 def test_a_source_in_quarantine_is_shown_retried_and_released(api, scope, model_stub):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from model_stub import status
+from model_stub import adding, status
 from running_pc import Command
 
 ENTRY = "mem_ent_00000000000000000000000000000000"
@@ -187,6 +187,47 @@ def test_windows(pc, shop, model_stub):
     assert pc.refused(1, "windows", "show", "shop@00000009-00000009")
     assert pc.rows("stats", "shop")[0]["inventory"]["sources"]["memory_processed"] == 3
     assert "(all)" in pc.ok("stats")
+
+
+def test_windows_are_replayed_into_a_generation(pc, shop, model_stub):
+    shop("One.", "Two.", "Three.")
+    pc.ok("memory", "drain", "shop")
+    names = ["shop@00000001-00000002", "shop@00000003-00000003"]
+    for wrong in ([], [*names], ["--all", "shop"], [names[0], "--all", "shop"]):
+        assert pc.refused(2, "windows", "replay", *wrong)
+    model_stub.answer(adding(("New.", "e1"), ("Newer.", "e2")))
+    model_stub.answer(status(401))
+    assert "401" in pc("windows", "replay", "--all", "shop", "--generation", "g").stderr
+    model_stub.answer(adding(("Newest.", "e1")))
+    assert pc.ok("windows", "replay", "--all", "shop", "--generation", "g").splitlines() == [
+        f"{names[0]}: g has it already",
+        f"{names[1]}: 1 sources shown",
+        "shop: 2 windows and 3 proposals in g; next: pc generation diff shop g",
+    ]
+    (again,) = pc.rows("windows", "replay", names[1], "--generation", "g")
+    assert (again["window"], again["status"]) == (names[1], "idle")
+    assert "processed (shadow into g)" in pc.ok("windows", "list", "shop")
+
+    (told,) = pc.rows("generation", "diff", "shop", "g", "--limit", "2")
+    assert [item["text"] for item in told["items"]] == ["New.", "Newer."]
+    assert pc.ok("generation", "diff", "shop", "g", "--limit", "4").splitlines()[:3] == [
+        "+ added [fact]",
+        "    New.",
+        "    from s1",
+    ]
+    (listed,) = pc.rows("generation", "list", "shop")
+    assert (listed["name"], listed["provider"], listed["windows"]) == ("g", "openai", 2)
+    assert "openai stub-1, memory.extract packaged" in pc.ok("generation", "list", "shop")
+    assert pc.ok("generation", "show", "shop", "g").startswith("g open: 2 windows, 3 proposals\n")
+    assert pc.refused(1, "generation", "promote", "shop", "g", "--expected-revision", "1")
+    assert pc.ok("generation", "promote", "shop", "g", "--reason", "read") == (
+        "g promoted: 3 added, 0 revised, 0 seen again, 0 left out; memory revision 3\n"
+    )
+    assert "promoted" in pc.ok("generation", "show", "shop", "g")
+    only = ("windows", "replay", "--all", "shop", "--first", "3", "--last", "3")
+    assert [row["window"] for row in pc.rows(*only, "--generation", "h")] == names[1:]
+    assert pc.ok("generation", "discard", "shop", "h") == "h discarded\n"
+    assert pc.refused(1, "generation", "promote", "shop", "h")
 
 
 def test_a_failure_is_told_and_a_quarantined_source_comes_back(pc, shop, model_stub):

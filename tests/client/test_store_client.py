@@ -106,6 +106,13 @@ def test_artifacts_prompts_windows_and_the_service(client):
 
     (window,) = client.list_windows(scope, status=["processed"]).items
     assert client.replay_window(scope, window.window).status == "processed"
+    assert client.replay_window(scope, window.window, generation="g").status == "processed"
+    assert [one.name for one in client.list_generations(scope).items] == ["g"]
+    assert client.compare_generation(scope, "g").memory_revision == 1
+    ended = client.promote_generation(scope, "g", expected_revision=1)
+    assert client.get_generation(scope, "g") == ended
+    with pytest.raises(errors.GenerationEnded):
+        client.discard_generation(scope, "g")
     assert client.list_quarantined_sources(scope).items == []
     with pytest.raises(errors.NotFound):
         client.release_quarantined_source(scope, 1)

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from pc_store import limits
+from pc_store.api.bodies.generation_bodies import ReplayWindow
 from pc_store.api.bodies.memory_bodies import Flushed
 from pc_store.api.bodies.service_bodies import (
     Quarantine,
@@ -25,6 +26,7 @@ from pc_store.services.clock import now_us
 
 routes = router()
 
+_AT_ONCE = ReplayWindow()
 _WINDOWS = f"/v1/scopes/{SCOPE}/windows"
 _QUARANTINE = f"/v1/scopes/{SCOPE}/quarantine"
 
@@ -67,17 +69,18 @@ def list_windows(
     f"{_WINDOWS}/{{window}}/replay",
     operation_id="replay_window",
     tags=["windows"],
-    summary="Run a window behind the cursor again",
+    summary="Run a window behind the cursor again, or beside the memory",
     response_model=Flushed,
-    responses=declared(404, 408, 409, 422, 502),
+    responses=declared(404, 408, 409, 413, 422, 502),
 )
 @extracts("admin")
 def replay_window(
     call: Writer,
     scope_id: ScopePath,
     window: Annotated[str, Path(max_length=256, examples=["orders@00000001-00000100"])],
+    body: ReplayWindow = _AT_ONCE,
 ) -> Flushed:
-    """For example after a prompt change; the cursor stays. A failed window is run live."""
+    """For example after a prompt change; the cursor stays."""
     try:
         key = parse_key(window)
     except WindowRefused as error:
@@ -85,7 +88,7 @@ def replay_window(
     scope = administer.get_scope(call.db, scope_id)
     if key.scope_key != scope.key:
         raise InvalidInput("window", "belongs to another scope")
-    return _replayed(call, key)
+    return _replayed(call, key, body.generation)
 
 
 @routes.get(
@@ -141,5 +144,13 @@ def release_quarantined_source(
     return Released(position=position, released=True)
 
 
-def _replayed(call: Writer, key: WindowKey) -> Flushed:
-    return Flushed.of(extract.replay(call.db, call.settings, call.edge.proposer(), key))
+def _replayed(call: Writer, key: WindowKey, generation: str | None = None) -> Flushed:
+    done = extract.replay(
+        call.db,
+        call.settings,
+        call.edge.proposer(),
+        key,
+        mode="replay" if generation is None else "shadow",
+        generation=generation,
+    )
+    return Flushed.of(done)
