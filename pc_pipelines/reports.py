@@ -27,7 +27,9 @@ def labelled(windows: WindowSet, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def made(window: WindowRow, candidate_ids: Sequence[str]) -> dict[str, Any]:
-    """What a commit wrote: the memory's revision, or the candidates."""
+    """What a commit wrote: the memory's revision, the candidates, or what a shadow kept."""
+    if window.kind == "shadow":
+        return {"proposals kept": (window.counts or {}).get("kept", 0)}
     if window.memory_revision is not None:
         return {"memory revision": window.memory_revision}
     return {"candidates": ", ".join(candidate_ids[:_IDS_SHOWN]) or "none"}
@@ -37,6 +39,8 @@ def window_metadata(
     windows: WindowSet, window: WindowRow, status: ScopeStatus | None
 ) -> dict[str, Any]:
     """Everything of a processed window that is worth a plot or a look."""
+    if window.kind == "shadow":
+        return _shadow_metadata(window)
     usage = window.usage or {}
     metadata: dict[str, Any] = {
         "scope": window.scope_id,
@@ -67,13 +71,37 @@ def window_metadata(
     return metadata
 
 
+def _shadow_metadata(window: WindowRow) -> dict[str, Any]:
+    """What a shadow replay did, without a number: plots are of what the memory was made from."""
+    counts, usage = window.counts or {}, window.usage or {}
+    metadata: dict[str, Any] = {
+        "mode": window.kind,
+        "generation": window.generation or "",
+        "shadow replay": dg.MetadataValue.md(
+            f"**Nothing of the memory changed.** {counts.get('sources', 0)} sources were shown; "
+            f"{counts.get('kept', 0)} proposals are kept in the generation and "
+            f"{counts.get('rejected', 0)} were rejected. {usage.get('tokens_in', 0)} tokens in, "
+            f"{usage.get('tokens_out', 0)} out. Next: "
+            f"`pc generation diff '{window.scope_id}' {window.generation}`"
+        ),
+        "scope": window.scope_id,
+        "provider": window.provider or "none asked",
+        "model": window.model or "none asked",
+        "prompt": f"{window.prompt_key}, {window.prompt_revision}",
+        WINDOW_ID: window.window_id,
+    }
+    if window.rejects:
+        metadata["rejected proposals"] = rejects_table(window.rejects)
+    return metadata
+
+
 def what_follows(windows: WindowSet, window: WindowRow) -> str:
     """What becomes of a window that failed, and of the cursor, as the end of a sentence."""
     if window.status == "split":
         return f"the cursor stays at {window.after} and the next window will be half as large"
     if window.status == "quarantined":
         return f"source {window.through} is set aside in quarantine and the cursor passes it"
-    if window.kind == "replay":
+    if window.kind != "live":
         return windows.unchanged
     due = datetime.fromtimestamp(window.next_attempt_at / 1_000_000, UTC)
     return f"the cursor stays at {window.after} and the next attempt is due at {due:%H:%M:%S} UTC"

@@ -18,7 +18,7 @@ from pc_pipelines.failures import failure
 from pc_pipelines.resources import StoreResource
 from pc_pipelines.window_sets import WindowSet
 from pc_store.domain.window import OPEN
-from pc_store.errors import StoreError
+from pc_store.errors import GenerationEnded, StoreError
 from pc_store.ledger.windows import WindowRow
 from pc_store.services.administer import scope_status
 from pc_store.services.ask import ask
@@ -27,14 +27,32 @@ from pc_store.services.clock import now_us
 from pc_store.services.settle import commit_window, judge_window, refuse
 from pc_store.services.watch import read_window
 
-MODE = dg.Field(
-    dg.Enum("WindowMode", [dg.EnumValue("auto"), dg.EnumValue("replay")]),
-    default_value="auto",
-    description=(
-        "auto: process the window at the cursor and leave those behind it alone. replay: run a "
-        "window behind the cursor again, e.g. after a prompt change; the cursor stays."
-    ),
+_MODES = (
+    "auto: process the window at the cursor and leave those behind it alone. replay: run a "
+    "window behind the cursor again, e.g. after a prompt change; the cursor stays."
 )
+_CONFIG = {
+    "mode": dg.Field(
+        dg.Enum("WindowMode", [dg.EnumValue("auto"), dg.EnumValue("replay")]),
+        default_value="auto",
+        description=_MODES,
+    )
+}
+_CONFIG_WITH_SHADOWS = {
+    "mode": dg.Field(
+        dg.Enum("ShadowMode", [dg.EnumValue(mode) for mode in ("auto", "replay", "shadow")]),
+        default_value="auto",
+        description=(
+            f"{_MODES} shadow: the same, but the results are kept in a generation, to be compared "
+            "with the memory and promoted or discarded; what many windows should be run with."
+        ),
+    ),
+    "generation": dg.Field(
+        str,
+        is_required=False,
+        description="shadow: the name of the generation; made if there is none.",
+    ),
+}
 _WINDOW = {"window": dg.Out(dict, is_required=False)}
 
 Outputs = Iterator[dg.Output[dict[str, Any]]]
@@ -58,8 +76,8 @@ def window_asset(windows: WindowSet, *, description: str) -> dg.AssetsDefinition
             )
         },
         config=dg.ConfigMapping(
-            config_schema={"mode": MODE},
-            config_fn=lambda config: {"open_window": {"config": {"mode": config["mode"]}}},
+            config_schema=_config(windows),
+            config_fn=lambda config: {"open_window": {"config": config}},
         ),
         partitions_def=windows.partitions,
         group_name=windows.consumer,
@@ -92,10 +110,14 @@ def _check_outputs(windows: WindowSet) -> Mapping[str, str]:
     return {check: f"{windows.asset}_{check}" for check in windows.family.checks}
 
 
+def _config(windows: WindowSet) -> dict[str, dg.Field]:
+    return _CONFIG_WITH_SHADOWS if windows.shadows else _CONFIG
+
+
 def _open_window(windows: WindowSet) -> dg.OpDefinition:
     @dg.op(
         name=f"{windows.consumer}_open_window",
-        config_schema={"mode": MODE},
+        config_schema=_config(windows),
         ins={"source_log": dg.In(dg.Nothing)},
         out=_WINDOW,
         tags={"pc/step": "open"},
@@ -111,10 +133,14 @@ def _open_window(windows: WindowSet) -> dg.OpDefinition:
                 mode=context.op_config["mode"],
                 run_id=context.run_id,
                 now_us=now_us(),
+                generation=context.op_config.get("generation"),
             )
         except StoreError as error:
             raise failure(error) from None
         window = opened.window
+        if opened.status == "already processed" and window is not None and window.generation:
+            _told_again(windows, context, window)
+            return
         if opened.status != "open" or window is None:
             again = " Launch it with mode: replay to run it again."
             _nothing_to_do(
@@ -134,6 +160,7 @@ def _open_window(windows: WindowSet) -> dg.OpDefinition:
                 "last position": window.through,
                 "high watermark": window.high_watermark,
                 "mode": window.kind,
+                **({"generation": window.generation} if window.generation else {}),
                 "attempt": window.attempt,
                 reports.WINDOW_ID: window.window_id,
             },
@@ -162,7 +189,7 @@ def _ask_model(windows: WindowSet) -> dg.OpDefinition:
             kept = ask(windows.family, store.db, store.settings, author, window_id)
             row = read_window(store.db, window_id)
         except StoreError as error:
-            if _overtaken(windows, context, store, window_id):
+            if _overtaken(windows, context, store, window_id, error):
                 return
             raise failure(error) from None
         except Exception as error:  # a bug, which asking again would only pay for twice
@@ -212,7 +239,7 @@ def _validate(windows: WindowSet) -> dg.OpDefinition:
             error = refuse(store.db, store.settings, window_id, judged)
             after = read_window(store.db, window_id)
         except StoreError as unusable:
-            if _overtaken(windows, context, store, window_id):
+            if _overtaken(windows, context, store, window_id, unusable):
                 return
             raise failure(unusable) from None
         evaluations = reports.check_evaluations(
@@ -247,7 +274,7 @@ def _commit(windows: WindowSet) -> dg.OpDefinition:
                 windows.family, store.db, store.settings, window_id, run_id=context.run_id
             )
         except StoreError as error:
-            if _overtaken(windows, context, store, window_id):
+            if _overtaken(windows, context, store, window_id, error):
                 return
             raise failure(error) from None
         row = done.window
@@ -290,10 +317,18 @@ def _report(windows: WindowSet) -> dg.OpDefinition:
                 check_name=check,
                 **reports.check_values(windows, check, broken, row, refused=False),
             )
-        if windows.standing is not None:
+        if windows.standing is not None and row.kind != "shadow":
             context.log_event(windows.standing(status))
 
     return report
+
+
+def _told_again(windows: WindowSet, context: dg.OpExecutionContext, window: WindowRow) -> None:
+    """Report a window that its generation has already, so that a repeated backfill counts it."""
+    key = context.partition_key
+    context.log.info(f"{key} is in generation {window.generation} already: nobody was asked.")
+    context.log_event(reports.window_materialization(windows, key, window, None))
+    reports.log_checks(context, reports.check_evaluations(windows, context.instance, key, window))
 
 
 def _nothing_to_do(
@@ -313,9 +348,15 @@ def _nothing_to_do(
 
 
 def _overtaken(
-    windows: WindowSet, context: dg.OpExecutionContext, store: StoreResource, window_id: str
+    windows: WindowSet,
+    context: dg.OpExecutionContext,
+    store: StoreResource,
+    window_id: str,
+    error: StoreError,
 ) -> bool:
     """Whether another run has ended the window, which is no failure of this one."""
+    if isinstance(error, GenerationEnded):
+        return False
     try:
         window = read_window(store.db, window_id)
     except StoreError:

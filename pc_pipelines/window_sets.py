@@ -33,6 +33,7 @@ class WindowSet:
         drain_job: the name of the job that runs one window after another.
         counts: how a window's counts are called, by their names in the ledger, in order.
         unchanged: what stands after a replay that failed, as the end of a sentence.
+        shadows: whether a window can be replayed into a generation.
         figures: what a window reports of its scope besides cursor and lag.
         standing: the event that says where a scope stands after a commit; None where a window
             only makes candidates, so that nothing stands otherwise before people decide.
@@ -45,6 +46,7 @@ class WindowSet:
     drain_job: str
     counts: Mapping[str, str]
     unchanged: str
+    shadows: bool = False
     figures: Callable[[ScopeStatus], Mapping[str, int]] = lambda _: {}
     standing: Callable[[ScopeStatus], dg.AssetMaterialization] | None = None
 
@@ -95,6 +97,7 @@ MEMORY_WINDOWS = WindowSet(
         "unchanged": "entries known already",
     },
     unchanged="the memory is as it was",
+    shadows=True,
     figures=lambda status: {"active entries after": status.active_entries},
     standing=memory.materialization,
 )

@@ -56,10 +56,10 @@ def lane_keys(runs: list[dg.DagsterRun], family: str) -> set[str]:
 def scopes_at_work(windows: WindowSet, run: dg.DagsterRun) -> Iterator[str]:
     """Keys of the scopes whose cursor an unfinished run may move, whoever launched it.
 
-    A replay moves none, so a bulk replay does not hold its scopes' new windows up.
+    A replay, shadow or not, moves none, so a bulk replay does not hold up its scopes' new windows.
     """
     ops: Mapping[str, Any] = run.run_config.get("ops") or {}  # type: ignore[assignment]
-    if ops.get(windows.asset, {}).get("config", {}).get("mode") == "replay":
+    if ops.get(windows.asset, {}).get("config", {}).get("mode") in ("replay", "shadow"):
         return
     yield from lane_keys([run], windows.consumer)
     if run.job_name == windows.drain_job:

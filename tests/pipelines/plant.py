@@ -181,9 +181,11 @@ class Plant:
             raise_on_error=False,
         )
 
-    def extract(self, key: str, *, mode: str | None = None) -> dg.ExecuteInProcessResult:
+    def extract(
+        self, key: str, *, mode: str | None = None, **more: str
+    ) -> dg.ExecuteInProcessResult:
         """Run one window."""
-        config = {"ops": {"memory_windows": {"config": {"mode": mode}}}} if mode else None
+        config = {"ops": {"memory_windows": {"config": {"mode": mode, **more}}}} if mode else None
         return self.run("memory_extraction", partition=key, config=config)
 
     def incubate(self, key: str, *, mode: str | None = None) -> dg.ExecuteInProcessResult:

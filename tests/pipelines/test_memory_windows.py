@@ -8,7 +8,9 @@ from model_stub import adding, hold, says, status
 from plant import PASSED, Plant, failure_message, in_thread, steps
 
 from pc_pipelines.definitions import defs
+from pc_store.services.clock import now_us
 from pc_store.services.extract import flush
+from pc_store.services.promote import diff, discard
 
 OPS = ["open_window", "ask_model", "validate", "commit", "report"]
 FIRST = "shop@00000001-00000003"
@@ -314,3 +316,52 @@ def test_nothing_a_run_leaves_in_dagster_holds_the_text_of_a_source(asking, mode
     asking.extract(FIRST)
     held = [path.read_bytes() for path in asking.home.rglob("*") if path.is_file()]
     assert not [content for content in held if b"hunter2" in content]
+
+
+def test_a_shadow_replay_keeps_its_results_aside_and_adds_nothing_to_plots(asking, model_stub):
+    asking.scope("shop")
+    asking.put("shop", 6)
+    asking.extract(FIRST)
+    asking.extract(SECOND)
+    memory = asking.materialized("memory", "shop")
+    model_stub.answer(adding(("Fact 1 holds, says the new prompt.", "e1")))
+
+    result = asking.extract(FIRST, mode="shadow", generation="prompt-2")
+
+    assert result.success
+    assert asking.texts("shop") == [f"Fact {n} holds." for n in range(1, 7)]
+    assert asking.cursor("shop") == 6
+    shown = asking.materialized("memory_windows", FIRST)
+    window = asking.windows("shop")[-1]
+    assert shown.pop("shadow replay").startswith(
+        "**Nothing of the memory changed.** 3 sources were shown; 1 proposals are kept"
+    )
+    assert shown == {
+        "mode": "shadow",
+        "generation": "prompt-2",
+        "scope": "shop",
+        "provider": "openai",
+        "model": "stub-1",
+        "prompt": "memory.extract, packaged version 1",
+        "window id": window.window_id,
+    }
+    assert asking.materialized("memory", "shop") == memory
+    assert asking.checks(FIRST) == PASSED
+    first = diff(asking.db, "shop", "prompt-2").items[0]
+    assert (first.what, first.text) == ("added", "Fact 1 holds, says the new prompt.")
+
+    asked = len(model_stub.requests())
+    again = asking.extract(FIRST, mode="shadow", generation="prompt-2")
+    assert again.success
+    assert len(again.get_asset_materialization_events()) == 1  # so that a backfill counts it
+    assert (len(model_stub.requests()), asking.checks(FIRST)) == (asked, PASSED)
+
+    discard(asking.db, "shop", "prompt-2", now_us=now_us())
+    ended = asking.extract(SECOND, mode="shadow", generation="prompt-2")
+    assert not ended.success
+    assert "generation 'prompt-2' was discarded already" in failure_message(ended)
+    nameless = asking.extract(SECOND, mode="shadow")
+    assert "a shadow replay names where its results are kept" in failure_message(nameless)
+    assert asking.tick("windows_committed_elsewhere").skipped == (
+        "0 windows reported, 0 keys of overtaken windows removed"
+    )

@@ -141,12 +141,13 @@ def test_runs_that_people_launched_make_a_scope_busy_unless_they_replay(plant: P
     run = plant.queued(launched)
     assert due(plant).requests == []
     finish(plant, run)
-    replay = dg.RunRequest(
-        job_name="memory_extraction",
-        partition_key=FIRST,
-        run_config={"ops": {"memory_windows": {"config": {"mode": "replay"}}}},
-    )
-    plant.queued(replay)
+    for config in ({"mode": "replay"}, {"mode": "shadow", "generation": "g"}):
+        replay = dg.RunRequest(
+            job_name="memory_extraction",
+            partition_key=FIRST,
+            run_config={"ops": {"memory_windows": {"config": config}}},
+        )
+        plant.queued(replay)
     assert due(plant).windows == ["shop@00000004-00000006"]
 
 
