@@ -212,6 +212,21 @@ def supersede(
     )
 
 
+def supersede_shadows(conn: sa.Connection, scope_id: str, generation: str, *, now_us: int) -> None:
+    """End a generation's open windows, and forget the answers kept for them."""
+    open_shadows = sa.and_(
+        windows.c.scope_id == scope_id,
+        windows.c.consumer == "memory",
+        windows.c.generation == generation,
+        windows.c.status.in_(OPEN),
+    )
+    of_them = sa.select(windows.c.window_id).where(open_shadows)
+    conn.execute(sa.delete(window_drafts).where(window_drafts.c.window_id.in_(of_them)))
+    conn.execute(
+        sa.update(windows).where(open_shadows).values(status="superseded", finished_at=now_us)
+    )
+
+
 def model_answered_since(conn: sa.Connection, model: str, moment_us: int, *, but: str) -> bool:
     """Whether the model answered any other window after a moment: proof that it is alive."""
     query = (

@@ -11,7 +11,7 @@ from pc_store.domain.entry import Change, ChangePlan, EntryVersion
 from pc_store.domain.generation import KeptDraft, LeftOut, Why, applicable
 from pc_store.domain.refs import PROMPT_FAMILY, ArtifactRef, SourceRef
 from pc_store.errors import RevisionConflict
-from pc_store.ledger import entries, generations, quarantines, scopes
+from pc_store.ledger import entries, generations, quarantines, scopes, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.generations import GenerationRow, Replayed
 from pc_store.services.commit import commit_changes, lock_memory, plan_drafts
@@ -151,7 +151,7 @@ def promote(
     told = f"generation {name}" + (f": {given}" if given else "")
     with db.write() as conn:
         head = lock_memory(conn, scope_id)
-        row = generations.get(conn, scope_id, name, lock=True)
+        row = generations.get(conn, scope_id, name)
         if row.status == "promoted":
             return _counted(conn, row)
         refuse_ended(row)
@@ -182,11 +182,9 @@ def promote(
         for window in outlook.windows:
             for position in range(window.after + 1, window.through + 1):
                 quarantines.release(conn, scope_id, "memory", position, now_us=now_us)
-        generations.erase_drafts(conn, scope_id, name)
-        generations.update(
+        _end(
             conn,
-            scope_id,
-            name,
+            row,
             status="promoted",
             ended_at=now_us,
             memory_revision=head,
@@ -205,15 +203,26 @@ def discard(db: Database, scope_id: str, name: str, *, now_us: int) -> Generatio
         GenerationEnded: it was promoted.
     """
     with db.write() as conn:
-        scopes.get(conn, scope_id)
-        row = generations.get(conn, scope_id, name, lock=True)
+        lock_memory(conn, scope_id)
+        row = generations.get(conn, scope_id, name)
         if row.status != "discarded":
             refuse_ended(row)
-            generations.erase_drafts(conn, scope_id, name)
-            generations.update(conn, scope_id, name, status="discarded", ended_at=now_us)
+            _end(conn, row, status="discarded", ended_at=now_us)
         done = _counted(conn, generations.get(conn, scope_id, name))
     db.overwrite_deleted()
     return done
+
+
+def _end(conn: sa.Connection, row: GenerationRow, *, ended_at: int, **values: object) -> None:
+    """End a generation, with its open windows; the caller holds the memory's lock.
+
+    Nothing but its end changes its status, and no window is kept in it, without that lock. Its
+    own is taken after those of its windows, as by runs that begin to ask.
+    """
+    windows.supersede_shadows(conn, row.scope_id, row.name, now_us=ended_at)
+    generations.get(conn, row.scope_id, row.name, lock=True)
+    generations.erase_drafts(conn, row.scope_id, row.name)
+    generations.update(conn, row.scope_id, row.name, ended_at=ended_at, **values)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
     python chaos_worker.py DATABASE_URL HOME MODEL_URL SCOPE
 
-`incubate` does the same for the scope's experience windows, and `dream` works on all dreams.
+`incubate` does the same for the scope's experience windows, `replay_aside` replays windows into a
+generation, and `dream` works on all dreams.
 
 Nothing in it knows that it may be killed. It prints `idle`, or the code and message of the error
 that ended it.
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from pc_store.domain.window import WindowKey
 from pc_store.errors import StoreError
 from pc_store.ledger.database import Database
 from pc_store.llm.client import OpenAIProposer
@@ -50,6 +52,23 @@ def incubate(
         return len(done)
 
     return _until_idle(drain, url, home, ready)
+
+
+def replay_aside(
+    url: str, home: str, model_url: str, scope_id: str, ready: Connection | None = None
+) -> str:
+    """Replay the scope's first twelve positions, three at a time, into a generation."""
+    model = OpenAIProposer(model="stub-1", base_url=model_url, timeout_s=20, transport_retries=0)
+    keys = [WindowKey(scope_id, first, first + 2) for first in (1, 4, 7, 10)]
+
+    def replay(db: Database, settings: Settings, run_id: str) -> int:
+        for key in keys:
+            extract.replay(
+                db, settings, model, key, mode="shadow", generation="aside", run_id=run_id
+            )
+        return 0
+
+    return _until_idle(replay, url, home, ready)
 
 
 def dream(

@@ -7,6 +7,10 @@ import time
 import chaos_worker
 import pytest
 from extraction_rig import SCOPE, fact
+from model_stub import says
+
+from pc_store.services import promote
+from pc_store.services.clock import now_us
 
 PRELOADED = [
     "instructor",
@@ -80,6 +84,22 @@ def test_a_worker_killed_five_times_processes_every_window_once(forked, rig, tmp
     rig.put_facts(30)
     killed_and_restarted(forked, rig, tmp_path, kills=5, seed=5)
     assert_processed_once(rig, 10)
+
+
+def test_a_shadow_replay_killed_between_and_in_windows_goes_on_and_keeps_each_once(
+    forked, rig, tmp_path
+):
+    rig.put_facts(12)
+    rig.stub.always(says({"candidates": []}))
+    rig.flush_until_idle()
+    rig.stub.reset()
+    killed_and_restarted(forked, rig, tmp_path, kills=4, seed=9, work=chaos_worker.replay_aside)
+    found = promote.diff(rig.db, SCOPE, "aside")
+    assert [item.text for item in found.items] == [fact(n) for n in range(1, 13)]
+    assert (found.generation.windows, rig.head(), rig.cursor()) == (4, 0, 12)
+    promote.promote(rig.db, rig.settings, SCOPE, "aside", now_us=now_us())
+    assert rig.entries() == [("fact", fact(n), (f"s{n}",)) for n in range(1, 13)]
+    assert (rig.head(), rig.offending()) == (1, {})
 
 
 @pytest.mark.slow

@@ -172,6 +172,21 @@ def test_a_backlog_drains_and_a_backfill_replays_it(live, postgres):
         str(key): row.kind for key, row in list_windows(store.db, limit=2) if row.kind == "replay"
     }
     assert sorted(kinds) == chosen
+
+    texts = store.texts("a")
+    aside = {"mode": "shadow", "generation": "g"}
+    for _ in range(2):  # the second finds both windows in the generation, and ends as well
+        backfill = dagster.launch_backfill(
+            "memory_windows", chosen, {"ops": {"memory_windows": {"config": aside}}}
+        )
+        dagster.wait_for(
+            lambda name=backfill: dagster.backfill_status(name) == "COMPLETED_SUCCESS",
+            "the shadow backfill",
+            within_s=150,
+        )
+    shadows = [str(key) for key, row in list_windows(store.db, limit=9) if row.kind == "shadow"]
+    assert sorted(shadows) == chosen
+    assert store.texts("a") == texts
     assert [store.cursor(scope) for scope in scopes] == [21] * 5
     assert alarming(dagster.log.read_text()) == []
     assert dagster.stop() == 0

@@ -22,7 +22,10 @@ from pc_store.errors import (
 )
 from pc_store.ledger import artifacts, generations
 from pc_store.services import extract, instruct, promote, recover
+from pc_store.services.ask import ask
+from pc_store.services.begin import open_named
 from pc_store.services.clock import now_us
+from pc_store.services.extract import MEMORY
 from pc_store.services.purge import purge
 
 NAME = "prompt-2"
@@ -382,9 +385,27 @@ def test_a_discarded_generation_keeps_its_row_and_no_text(filled, author):
 def test_a_generation_that_ends_while_a_window_is_asked_takes_nothing_of_it(filled, author):
     author.says(("New.", "e2"))
     author.before = lambda: promote.discard(filled.db, SCOPE, NAME, now_us=now_us())
-    with pytest.raises(GenerationEnded):
+    with pytest.raises(CursorConflict, match="is superseded already"):
         shadow(filled, 1, 3)
     assert filled.last().status == "superseded"
+    assert (filled.drafts(), "New." in everything(filled.db)) == (0, False)
+
+
+def test_a_generation_that_ends_takes_the_answers_of_broken_off_runs_with_it(filled, author):
+    author.says(("New.", "e2"))
+    opened = open_named(
+        filled.db,
+        parse_key(f"{SCOPE}@00000001-00000003"),
+        "memory",
+        mode="shadow",
+        run_id="died",
+        now_us=now_us(),
+        generation=NAME,
+    )
+    ask(MEMORY, filled.db, filled.settings, author, opened.window.window_id)
+    assert filled.drafts() == 1
+    assert promoted(filled).row.memory_revision == filled.head() == 2
+    assert (filled.drafts(), filled.last().status) == (0, "superseded")
     assert "New." not in everything(filled.db)
 
 
