@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from pc_store import limits
 from pc_store.domain.window import OPEN, Consumer, WindowKey
-from pc_store.errors import CursorConflict, StoreError, WindowRefused
+from pc_store.errors import CursorConflict, InvalidInput, StoreError, WindowRefused
 from pc_store.ledger import cursors, scopes, sources, windows
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
@@ -72,8 +72,11 @@ def open_named(
         NotFound: no scope has this key.
         WindowRefused: ahead of the cursor, across it, past the log's end, larger than a
             window may be, or other bounds are planned already.
+        InvalidInput: a generation is named and the mode is not `shadow`.
         InvalidInput, GenerationEnded, WindowRefused: as `shadow.claim`.
     """
+    if generation is not None and mode != "shadow":  # or it would be applied at once
+        raise InvalidInput("generation", f"is for mode shadow, and the mode is {mode}")
     if key.last - key.after > limits.WINDOW_LIMIT_MAX:
         raise WindowRefused(f"{key} covers more than {limits.WINDOW_LIMIT_MAX} positions")
     with db.write() as conn:
@@ -99,7 +102,7 @@ def open_named(
                 high=high,
                 now_us=now_us,
                 kind=mode,
-                generation=generation if mode == "shadow" else None,
+                generation=generation,
             )
             assert window is not None
             return Opened("open", _begin(conn, window, run_id, now_us), cursor, high)

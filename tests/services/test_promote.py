@@ -78,9 +78,9 @@ def fill(rig, author):
     rig.author = author
 
 
-def shadow(rig, first, last, *, name=NAME):
+def shadow(rig, first, last, *, name=NAME, mode="shadow"):
     key = parse_key(f"{SCOPE}@{first:08d}-{last:08d}")
-    return extract.replay(rig.db, rig.settings, rig.author, key, mode="shadow", generation=name)
+    return extract.replay(rig.db, rig.settings, rig.author, key, mode=mode, generation=name)
 
 
 def memory(rig):
@@ -226,9 +226,10 @@ def test_another_prompt_or_model_goes_into_another_generation(filled, author):
 
 
 def test_a_replay_into_no_generation_is_refused_and_makes_none(filled):
-    for name in (None, "a b"):
+    for mode, name in (("shadow", None), ("shadow", "a b"), ("replay", NAME), ("auto", NAME)):
         with pytest.raises(InvalidInput, match=r"^generation: "):
-            shadow(filled, 1, 3, name=name)
+            shadow(filled, 1, 3, name=name, mode=mode)
+    assert len(filled.windows()) == 2
     assert promote.list_generations(filled.db, SCOPE, limit=10) == []
 
 
