@@ -294,6 +294,9 @@ class Dreamer(Protocol):
     def model(self) -> str:
         """The model's name or version."""
 
+    def prepare(self) -> None:
+        """Load what asking takes, so that no request's time is spent on it."""
+
     def dream(
         self,
         projection: Projection,

@@ -20,6 +20,9 @@ class BuiltinDreamer:
     provider = "builtin"
     model = "dream-1"
 
+    def prepare(self) -> None:
+        """Nothing: rules need no loading."""
+
     def dream(
         self,
         projection: Projection,

@@ -95,6 +95,11 @@ class ChatModel:
         """The model's name as configured."""
         return self._model
 
+    def prepare(self) -> None:
+        """Load the client now: seconds that would count as the first request's otherwise."""
+        self._instructor_mode()
+        _ = self._connected().chat.completions
+
     def ask(
         self,
         reply: type[R],

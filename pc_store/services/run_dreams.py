@@ -14,6 +14,7 @@ from pc_store.domain.dream_graph import Graph
 from pc_store.domain.dream_run import Dreamer, DreamRun, DreamUsage, Outcome, Plan
 from pc_store.domain.evidence_graph import evidence_id
 from pc_store.domain.proposal import Usage
+from pc_store.domain.secret import find_secret
 from pc_store.dream_refusals import ReferenceNotFound
 from pc_store.errors import (
     Conflict,
@@ -71,6 +72,8 @@ def claim(
         lease_s: how long others leave it alone, unless `dreams.keep` puts that off.
     """
     model, why = _author(settings)
+    if model is not None:
+        model.prepare()  # now, so that it takes none of the attempt's time
     with db.write() as conn:
         now = clock()
         taken = dreams.claim(
@@ -117,15 +120,14 @@ def work_on(db: Database, settings: Settings, run: DreamRun) -> DreamRun | None:
             raise
         finally:
             run = _noted(db, run, usage)
-        if usage.tokens_out > run.budget.max_output_tokens:
-            most = run.budget.max_output_tokens
-            return _end(
-                db, run, BUDGET_EXCEEDED, f"the answer has {usage.tokens_out} tokens, not {most}"
-            )
+        if too_long := _over_budget(run, usage):
+            return _end(db, run, BUDGET_EXCEEDED, too_long)
         return _committed(db, settings, run, dreamt.plan)
     except _LostError:
         return None
     except ModelError as error:
+        if too_long := _over_budget(run, error.usage or Usage()):
+            return _end(db, run, BUDGET_EXCEEDED, too_long)
         return _model_failed(db, settings, run, error)
     except (InvalidInput, Conflict, ReferenceNotFound) as error:
         return _end(db, run, _code(error), error.message)
@@ -209,9 +211,19 @@ def _noted(db: Database, run: DreamRun, usage: Usage) -> DreamRun:
     return replace(run, usage=spent)
 
 
+def _over_budget(run: DreamRun, usage: Usage) -> str | None:
+    """Why an answer is thrown away, right or wrong; None if its length is within the budget."""
+    most = run.budget.max_output_tokens
+    if usage.tokens_out <= most:
+        return None
+    return f"the answer has {usage.tokens_out} tokens, the most is {most}"
+
+
 def _committed(db: Database, settings: Settings, run: DreamRun, plan: Plan) -> DreamRun:
     """Write what a plan comes to, with the dream's end, in one transaction."""
     room = prompt_room_tokens(settings)
+    if settings.secret_detection and (kind := find_secret(plan.reason)):
+        raise SecretDetected("reason", f"contains a credential: {kind}")
     with db.write() as conn:
         held = _held(conn, run)
         if plan.proposal is None:

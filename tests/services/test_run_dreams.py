@@ -239,6 +239,21 @@ def test_a_credential_is_not_proposed(sleeper):
     assert "AKIA" not in f"{run.message}"
 
 
+@pytest.mark.parametrize("outcome", ["proposed", "no_change", "needs_evidence"])
+def test_a_reason_that_holds_a_credential_is_not_kept(sleeper, outcome):
+    cited = sleeper.remembered()
+    told = plan(cited) if outcome == "proposed" else nothing(outcome)
+    sleeper.stub.answer(says(told | {"reason": "The key AKIAIOSFODNN7EXAMPLE is told."}))
+    run = sleeper.dreamt(cited)
+    assert (run.status, run.outcome, run.error, run.reason, run.message) == (
+        "failed",
+        None,
+        "invalid_generation_output",
+        None,
+        "reason: contains a credential: AWS access key",
+    )
+
+
 def test_what_is_known_already_is_no_change(sleeper):
     cited = sleeper.remembered()
     target = sleeper.desk.approved()
@@ -484,10 +499,11 @@ def test_ids_of_what_was_not_shown_cannot_be_used(sleeper):
     assert sleeper.get(run).error == "invalid_generation_output"
 
 
-def test_an_answer_over_the_budget_is_thrown_away(sleeper):
+@pytest.mark.parametrize("right", [True, False])
+def test_an_answer_over_the_budget_is_thrown_away(sleeper, right):
     cited = sleeper.remembered()
     usage = {"prompt_tokens": 9, "completion_tokens": 5_000, "total_tokens": 5_009}
-    sleeper.stub.answer(says(plan(cited), usage=usage))
+    sleeper.stub.answer(says(plan(cited) if right else {}, usage=usage))
     run = sleeper.dreamt(cited)
     assert (run.status, run.error) == ("failed", "budget_exceeded")
     assert spent(run) == {"model_calls": 1, "input_tokens": 9, "output_tokens": 5_000}
