@@ -147,7 +147,7 @@ class Settings(BaseSettings):
     """Most tokens of a dream's answer; never more than `PC_LLM_MAX_TOKENS`."""
     dream_max_model_calls: int = Field(default=2, ge=1, le=2)
     """Most attempts at a dream, one request to the model each."""
-    dream_timeout_s: float = Field(default=120.0, gt=1, le=120)
+    dream_timeout_s: float = Field(default=120.0, gt=0, le=120)
     """How long a dream may take from the start of its first attempt."""
     dream_concurrency: int = Field(default=4, ge=1, le=32)
     """Dreams that one worker works on at a time; they wait for the model most of the time."""

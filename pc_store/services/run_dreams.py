@@ -153,9 +153,10 @@ def _begun(run: DreamRun, model: str | None, why: str, now: int) -> DreamRun:
     assert deadline is not None
     if model is None:
         return _failed(run, CAPABILITY_UNAVAILABLE, why, now)
-    if run.model not in (None, model) or run.prompt_version != PROMPT_VERSION:
-        told = f"it was begun with {run.model or run.prompt_version}, and there is {model} now"
-        return _failed(run, CAPABILITY_UNAVAILABLE, told, now)
+    for began, there in ((run.model or model, model), (run.prompt_version, PROMPT_VERSION)):
+        if began != there:
+            told = f"it was begun with {began}, and there is {there} now"
+            return _failed(run, CAPABILITY_UNAVAILABLE, told, now)
     if now >= deadline:
         told = f"it had {run.budget.timeout_seconds:g} s from its first attempt's start"
         return _failed(run, BUDGET_EXCEEDED, told, now)

@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 from desk import CUE, FAILURE, experience, failing, put_outcome, rows
 from dreaming import FIELDS, SCOPE, Sleeper, id_of, nothing, plan, source, spent
 from model_stub import hold, says, status, text
@@ -558,7 +559,19 @@ def test_a_dream_is_pinned_to_the_model_it_began_with(sleeper):
     assert other.claim().status == "failed"
     ended = other.get(run)
     assert (ended.error, ended.attempts) == ("capability_unavailable", 1)
-    assert "stub-2" in ended.message
+    assert ended.message == "it was begun with openai:stub-1, and there is openai:stub-2 now"
+
+
+def test_a_dream_is_pinned_to_the_prompt_it_was_accepted_with(sleeper):
+    run = sleeper.queued(sleeper.remembered())
+    with sleeper.db.write() as conn:
+        conn.execute(sa.update(dream_runs).values(prompt_version="pc.dream.v0"))
+    sleeper.work()
+    ended = sleeper.get(run)
+    assert (ended.error, ended.message) == (
+        "capability_unavailable",
+        "it was begun with pc.dream.v0, and there is pc.dream.v1 now",
+    )
 
 
 def test_without_a_model_a_waiting_dream_fails(sleeper):
