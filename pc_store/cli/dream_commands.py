@@ -71,11 +71,11 @@ def submit(
             sources=source_refs(source, source_type),
             target=replaced,
             operation=operation,
-            include=["message"],
+            include=["current_candidate", "message"],
         )
         while wait and run.completed_at is None:
             time.sleep(_LOOK_EVERY_S)
-            run = client.get_dream_run(scope_id, run.run_id, include=["message"])
+            run = _whole(client, scope_id, run.run_id)
     console.tell(run, f"{run.run_id} {_became(run)}", as_json=as_json)
     if wait and run.status == "failed":
         raise DreamFailed(f"{run.error}: {run.message}")
@@ -192,7 +192,8 @@ def run_pending(
     with console.opened("dream run-pending") as store:
         ended = dream_worker.run_pending(store.db, store.settings, budget_s=budget_s, told=told)
     if not ended and not as_json:
-        console.say("no dream waits")
+        on = store.settings.dream_enabled
+        console.say("no dream waits" if on else "dreams are switched off: PC_DREAM_ENABLED")
 
 
 def _whole(client: Client, scope_id: str, run_id: str) -> DreamRun:
@@ -203,7 +204,9 @@ def _whole(client: Client, scope_id: str, run_id: str) -> DreamRun:
 
 def _became(run: DreamRun) -> str:
     if run.candidate is not None:
-        return f"{run.status}: {run.candidate.candidate_id} waits for review"
+        now = run.current_candidate.status if run.current_candidate else "pending"
+        stands = "waits for review" if now == "pending" else f"is {now}"
+        return f"{run.status}: {run.candidate.candidate_id} {stands}"
     if run.status == "queued" and run.attempt_count:
         return "queued for a second attempt"
     came = run.error or run.outcome

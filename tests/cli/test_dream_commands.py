@@ -56,6 +56,13 @@ def test_a_dream_is_submitted_worked_on_and_shown(pc, entry, work):
     assert "proposed" in pc.ok("dream", "list", "shop", "--status", "succeeded")
     assert pc.ok("dream", "list", "shop", "--status", "failed") == "the scope has no dreams\n"
     assert work() == "no dream waits\n"
+    pc.ok("review", "reject", "shop", f"cand_dream_{run}", "--version", "1", "--reason", "no")
+    assert f"succeeded: cand_dream_{run} is rejected" in pc.ok("dream", "show", "shop", run)
+
+
+def test_switched_off_they_wait(local):
+    off = Command(**(local.env | {"PC_DREAM_ENABLED": "false"}))
+    assert off.ok("dream", "run-pending") == "dreams are switched off: PC_DREAM_ENABLED\n"
 
 
 def test_an_experience_is_replaced(pc, entry, work):

@@ -8,7 +8,6 @@ from pydantic import Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from pc_store import limits
-from pc_store.api.bodies.evidence_bodies import CandidateReason
 from pc_store.api.bodies.wire import ArtifactRef, Citation, Wire, example, moment
 from pc_store.domain import dream_run, refs
 from pc_store.domain.candidate import Candidate, EvidenceRefs
@@ -97,7 +96,13 @@ class DreamCancellation(Wire):
 
     model_config = example({"reason": "the wrong entries"})
 
-    reason: CandidateReason = None
+    reason: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=limits.CANDIDATE_REASON_MAX_CHARS,
+        description="Why; kept in the run's `message`.",
+        examples=["the wrong entries"],
+    )
 
 
 class DreamCandidate(Wire):
