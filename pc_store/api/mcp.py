@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pc_store import __version__
 from pc_store.api.refusals import Forbidden
+from pc_store.api.responses import place
 from pc_store.api.tools import TOOLS, Tool
 from pc_store.settings import Settings
 
@@ -84,8 +85,9 @@ def _refused(error: Exception) -> str:
     """A refusal in the one form, for what never reached the edge or came back broken."""
     code, details = "invalid_request", None
     if isinstance(error, ValidationError):
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        field, reason = ".".join(map(str, fault["loc"])), fault["msg"].lower()
+        fault = error.errors(include_url=False, include_input=False)[0]
+        field, said = ".".join(map(str, place(fault))), fault["msg"].removeprefix("Value error, ")
+        reason = said[:1].lower() + said[1:]
         message, details = f"{field}: {reason}", {"field": field, "reason": reason}
     elif isinstance(error, httpx.HTTPError | json.JSONDecodeError):
         code, message = "server_unreachable", "the memory server does not answer"

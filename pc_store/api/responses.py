@@ -182,7 +182,7 @@ def _invalid(faults: Sequence[Any]) -> Response:
     told = [
         {
             "type": fault["type"],
-            "loc": [part if isinstance(part, int) else _cut(part) for part in _place(fault)],
+            "loc": [part if isinstance(part, int) else _cut(part) for part in place(fault)],
             "msg": _cut(fault["msg"].removeprefix("Value error, ")),
         }
         for fault in faults[:_SHOWN_FAULTS]
@@ -193,7 +193,7 @@ def _invalid(faults: Sequence[Any]) -> Response:
     return refusal(errors.InvalidInput(field, reason, errors=told))
 
 
-def _place(fault: Any) -> tuple[int | str, ...]:
+def place(fault: Any) -> tuple[int | str, ...]:
     """Where a fault is; a rule over several fields names the one to look at itself."""
     named = fault.get("ctx", {}).get("field")
     return (*fault["loc"], named) if named else tuple(fault["loc"])

@@ -354,6 +354,12 @@ def server_scope(server, segment):
         ("list_scopes", {"limit": "5"}, "invalid_request", "limit"),
         ("list_scopes", {"cursor": "forged"}, "invalid_cursor", "cursor"),
         ("list_scopes", {"nothing": 1}, "invalid_request", "nothing"),
+        (
+            "create_dream_run",
+            {"scope_id": "s", "operation": "refine_experience", "idempotency_key": "k"},
+            "invalid_request",
+            "artifacts",
+        ),
     ],
 )
 def test_refusals_carry_the_code_and_details_of_the_http_error(
