@@ -1,7 +1,8 @@
 """Words that carry no content in a query. They are indexed; only asking for them means nothing.
 
 English: articles, common prepositions, forms of be, do and have, modals, question words,
-pronouns, and adverbs and quantities that usual lists of such words hold (`just`, `very`, `any`).
+pronouns, and adverbs, conjunctions and quantities that usual lists of such words hold (`just`,
+`very`, `any`; 非常, 但是, 一些).
 Negations (`not`, `no`, `never`, 不, 没, 无) are content and are not here.
 Chinese is written simplified: queries are folded before they are compared.
 """
@@ -37,7 +38,10 @@ _PHRASES = _listed(
     "啥时候 啥样 为啥 咋样 多久 另外 哪位 哪家 哪天 哪年 是否 能否 可否 "
     "是不是 能不能 可不可以 有没有 该不该 要不要 应不应该 应该 应当 可以 "
     "哪些 哪个 哪里 哪儿 哪种 多少 几个 请问 我们 你们 咱们 他们 它们 大家 "
-    "这个 那个 这些 那些 这里 那里 这样 那样 一下 关于 以及 或者 还是 的话"
+    "这个 那个 这些 那些 这里 那里 这样 那样 一下 关于 以及 或者 还是 的话 "
+    "非常 十分 特别 比较 相当 真的 其实 只是 仅仅 已经 还有 再次 "
+    "但是 不过 可是 然而 因为 所以 因此 而且 并且 如果 要是 虽然 然后 除了 "
+    "一些 有些 有点 一点 一个 一种 任何 所有 全部 每个 许多 很多 更多 其他 其它 另一个"
 )
 CHINESE_PHRASE = re.compile("|".join(sorted(_PHRASES, key=lambda phrase: (-len(phrase), phrase))))
 """Longest first. A phrase says nothing even as a pair."""
