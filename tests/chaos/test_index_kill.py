@@ -94,8 +94,8 @@ def kill_builders(ledger, tmp_path, *, kills: int, seed: int) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [built.path.name, "CURRENT", "LOCK"]
 
 
-def test_builders_killed_ten_times_leave_a_whole_index(ledger, tmp_path):
-    kill_builders(ledger, tmp_path, kills=10, seed=3)
+def test_builders_killed_four_times_leave_a_whole_index(ledger, tmp_path):
+    kill_builders(ledger, tmp_path, kills=4, seed=3)
 
 
 @pytest.mark.slow

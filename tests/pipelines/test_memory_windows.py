@@ -156,6 +156,7 @@ def test_re_executing_a_failed_commit_does_not_ask_the_model_again(asking, model
     assert asking.checks(FIRST) == PASSED
 
 
+@pytest.mark.slow
 def test_a_provider_fault_is_retried_by_its_op_and_no_other(asking, model_stub):
     asking.scope("shop")
     asking.put("shop", 3)

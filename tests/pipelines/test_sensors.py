@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import dagster as dg
+import pytest
 import sqlalchemy as sa
 from model_stub import hold
 from plant import PASSED, Plant, Tick, failure_message, in_thread
@@ -276,6 +277,7 @@ def test_a_run_that_waits_for_a_slot_of_the_pool_keeps_beating(new_plant):
 AWKWARD = ["a/b", "a|b", "a,b", "...", "汉字", "line\nbreak", "x" * 256, "Alpha", "alpha"]
 
 
+@pytest.mark.slow
 def test_awkward_scope_ids_go_all_the_way_and_never_meet(plant: Plant):
     keys = {scope: plant.scope(scope) for scope in AWKWARD}
     assert len(set(keys.values())) == len(AWKWARD)

@@ -170,7 +170,7 @@ def test_citations_hold_whatever_is_written_afterwards(db):
     run_state_machine_as_test(
         lambda: Memory(db),
         settings=settings(
-            max_examples=8,
+            max_examples=5,
             stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),

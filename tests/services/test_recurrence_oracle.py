@@ -121,6 +121,7 @@ def told(ledger: Ledger) -> list:
     return [ledger.verdicts(), ledger.results(), reviews]
 
 
+@pytest.mark.slow
 def test_live_drained_replayed_and_shuffled_give_one_ledger(ledger, trials):
     found = prepare(ledger, trials)
     ledger.run()

@@ -701,9 +701,9 @@ def test_a_worker_waits_for_second_attempts_and_tells_of_each_end(sleeper):
 def test_a_worker_lingers_for_what_comes_next(sleeper):
     cited = sleeper.remembered()
     got = []
-    worker = threading.Thread(target=lambda: got.extend(sleeper.pending(linger_s=3.0)))
+    worker = threading.Thread(target=lambda: got.extend(sleeper.pending(linger_s=1.5)))
     worker.start()
-    threading.Event().wait(0.5)
+    threading.Event().wait(0.3)
     run = sleeper.queued(cited)
     worker.join(60)
     assert [one.run_id for one in got] == [run.run_id]
