@@ -72,8 +72,6 @@ def claim(
         lease_s: how long others leave it alone, unless `dreams.keep` puts that off.
     """
     model, why = _author(settings)
-    if model is not None:
-        model.prepare()  # now, so that it takes none of the attempt's time
     with db.write() as conn:
         now = clock()
         taken = dreams.claim(
@@ -103,6 +101,7 @@ def work_on(db: Database, settings: Settings, run: DreamRun) -> DreamRun | None:
         return run
     model, _ = _author(settings)
     assert model is not None  # else the claim would have ended it
+    model.prepare()  # before the request's time is measured out: the first one loads libraries
     try:
         graph, run, budget_s = _shown(db, settings, run)
         usage = Usage()
