@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from pc_store import dream_refusals, errors
 from pc_store.api import refusals
+from pc_store.domain.text import shortened
 from pc_store.errors import StoreError
 
 REQUEST_ID_HEADER = "X-PowerContext-Request-ID"
@@ -182,8 +183,11 @@ def _invalid(faults: Sequence[Any]) -> Response:
     told = [
         {
             "type": fault["type"],
-            "loc": [part if isinstance(part, int) else _cut(part) for part in place(fault)],
-            "msg": _cut(fault["msg"].removeprefix("Value error, ")),
+            "loc": [
+                part if isinstance(part, int) else shortened(part, _SHOWN_CHARS)
+                for part in place(fault)
+            ],
+            "msg": shortened(fault["msg"].removeprefix("Value error, "), _SHOWN_CHARS),
         }
         for fault in faults[:_SHOWN_FAULTS]
     ]
@@ -197,7 +201,3 @@ def place(fault: Any) -> tuple[int | str, ...]:
     """Where a fault is; a rule over several fields names the one to look at itself."""
     named = fault.get("ctx", {}).get("field")
     return (*fault["loc"], named) if named else tuple(fault["loc"])
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from pc_store import limits
 from pc_store.client import Client
+from pc_store.domain.text import shortened
 from pc_store.errors import InvalidInput, StoreError
 from pc_store.ledger.database import Database, open_database
 from pc_store.settings import Settings
@@ -225,5 +226,4 @@ def line(text: str, *, beside: int = 0) -> str:
 
 def short(text: str, most: int = 120) -> str:
     """One line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return shortened(" ".join(text.split()), most)

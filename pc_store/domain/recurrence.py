@@ -20,6 +20,7 @@ from pc_store.domain.failure import (
 )
 from pc_store.domain.outcome import Check, Observation, TaskOutcome
 from pc_store.domain.refs import ArtifactRef, SourceRef
+from pc_store.domain.text import shortened
 
 Mode = Literal["scope_heads", "receipt"]
 Result = Literal["matched", "unmatched", "ambiguous", "pending"]
@@ -205,9 +206,10 @@ def review_reason(
         before: the reason so far of a review that says something else than the experience by
             now; what it tells of a draft is kept. None for a copy, which has to be changed.
     """
+    shown = shortened(cue, CUE_SHOWN_CHARS)
     facts = (
         f"This failure keeps coming back: {streak} in a row, {recurred} since the approval of "
-        f"experience/{ref.artifact_id} revision {ref.revision} (cue: {_cut(cue, CUE_SHOWN_CHARS)})."
+        f"experience/{ref.artifact_id} revision {ref.revision} (cue: {shown})."
     )
     if before is None:
         return f"{facts} {_CHANGE_IT}"
@@ -223,16 +225,16 @@ def drafted_reason(reason: str, *, model: str, records: Sequence[str], told: str
         told: what the model says of it, at most 1,000 characters.
     """
     facts = reason.partition(_DRAFTED_BY)[0].removesuffix(_CHANGE_IT).rstrip()
-    shown = [_cut(one, _RECORD_SHOWN_CHARS) for one in records[:_SHOWN_RECORDS]]
+    shown = [shortened(one, _RECORD_SHOWN_CHARS) for one in records[:_SHOWN_RECORDS]]
     if len(records) > len(shown):
         shown.append(f"{len(records) - len(shown)} more")
-    of = f"{_cut(model, _MODEL_SHOWN_CHARS)} from {', '.join(shown)}"
+    of = f"{shortened(model, _MODEL_SHOWN_CHARS)} from {', '.join(shown)}"
     return f"{facts} {_DRAFTED_BY}{of}: {told}".lstrip()
 
 
 def draft_author(model: str) -> str:
     """The author of a version that a model drafted. No name of a token holds a space."""
-    return f"{_DRAFT_AUTHOR}, {_cut(model, _MODEL_SHOWN_CHARS)}"
+    return f"{_DRAFT_AUTHOR}, {shortened(model, _MODEL_SHOWN_CHARS)}"
 
 
 def is_draft(author: str) -> bool:
@@ -248,10 +250,6 @@ def untouched(authors: Iterable[str]) -> bool:
 def _says(item: Observation | Check, key: str) -> bool:
     text = item.text if isinstance(item, Observation) else item.name
     return bool(key) and item.basis == "verified" and cue_key(text) == key
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _count(number: int) -> str:

@@ -28,6 +28,11 @@ def normalise(value: str) -> str:
     return unicodedata.normalize("NFC", value).strip()
 
 
+def shortened(value: str, most: int) -> str:
+    """A text of at most `most` characters; one that was cut ends in an ellipsis."""
+    return value if len(value) <= most else value[: most - 1] + "…"
+
+
 def entry_text(value: str) -> str:
     """Normalise an entry's text.
 

@@ -31,6 +31,7 @@ from pc_store.domain.experience_proposal import (
 from pc_store.domain.failure import FAILED_CHECKS, cue_key
 from pc_store.domain.outcome import Check, Observation, TaskOutcome
 from pc_store.domain.proposal import Answered, Evidence, ShownEntry, Usage
+from pc_store.domain.text import shortened
 from pc_store.errors import GenerationUnavailable, InvalidInput
 
 _CJK = re.compile(r"[\u3400-\u9fff]")
@@ -251,5 +252,4 @@ def _listed(words: _Words, items: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    most = experience.TEXT_MAX_CHARS
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shortened(text, experience.TEXT_MAX_CHARS)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pc_store.domain import outcome
+from pc_store.domain.text import shortened
 from pc_store.errors import InvalidInput
 from pc_store.readers.reading import (
     Read,
@@ -190,9 +191,7 @@ def _words(message: dict[str, Any], role: str) -> str:
 
 
 def _trimmed(text: str) -> str:
-    text = plain(text).strip()
-    most = outcome.TEXT_MAX_CHARS
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shortened(plain(text).strip(), outcome.TEXT_MAX_CHARS)
 
 
 def _at(value: Any, *path: str) -> Any:
