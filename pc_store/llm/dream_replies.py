@@ -8,19 +8,25 @@ from pydantic import ConfigDict, Field, WithJsonSchema, field_validator, model_v
 from pc_store import limits
 from pc_store.domain.dream_run import Intent, Outcome, Plan
 from pc_store.llm.experience_replies import Content, refuse_copies, refuse_unsupported
-from pc_store.llm.judging import Part, Reply, Shown, broken, cited, enum, said
+from pc_store.llm.judging import (
+    Shown,
+    SingleReply,
+    broken,
+    cited,
+    enum,
+    refuse_unknown_keys,
+    said,
+)
 
-_KEYS = frozenset(("outcome", "reason", "intent", "proposal", "evidence_ids", "package"))
+_KEYS = frozenset(("outcome", "reason", "intent", "proposal", "evidence_ids"))
 _OF_TARGET = ("corroborate", "refine", "correct")
 
 
-class PlanReply(Reply):
+class PlanReply(SingleReply):
     """What to make of the evidence."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
     key: ClassVar[str] = "outcome"
-    part: ClassVar[type[Part]] = Part
-    shown: ClassVar[Shown] = Shown(())
     has_target: ClassVar[bool] = False
 
     outcome: Annotated[str, WithJsonSchema(enum(get_args(Outcome)))]
@@ -34,11 +40,9 @@ class PlanReply(Reply):
     @model_validator(mode="before")
     @classmethod
     def _nothing_else(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and (
-            not _KEYS.issuperset(value) or value.get("package") is not None
-        ):
-            known = ", ".join(sorted(_KEYS - {"package"}))
-            broken("key-unknown", "answer", f"has a key that is not known, known are {known}")
+        if isinstance(value, Mapping) and value.get("package", "") is None:
+            value = {name: told for name, told in value.items() if name != "package"}
+        refuse_unknown_keys(value, _KEYS, "answer")
         return value
 
     @field_validator("outcome")
@@ -69,17 +73,8 @@ class PlanReply(Reply):
             broken("intent-wrong", "intent", f"with {about} is expected to be {', '.join(intents)}")
         self.evidence_ids = cited(self.evidence_ids, self.shown)
         refuse_copies(self.proposal, self.shown)
-        cues = self.shown.cues
-        refuse_unsupported(
-            self.proposal, (cue for name in self.evidence_ids for cue in cues.get(name, ()))
-        )
+        refuse_unsupported(self.proposal, self.shown.cues_of(self.evidence_ids))
         return self
-
-    @classmethod
-    def parts_in(cls, text: str) -> list[Any] | None:
-        """None: of a plan that breaks a rule nothing can be saved."""
-        del text
-        return None
 
     def plan(self) -> Plan:
         """The plan as the program's own value."""

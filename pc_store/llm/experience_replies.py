@@ -16,7 +16,16 @@ from pc_store.domain import strict_json
 from pc_store.domain.experience import Experience, RepairSurface
 from pc_store.domain.experience_proposal import ExperienceProposal
 from pc_store.errors import InvalidInput
-from pc_store.llm.judging import Part, Reply, Shown, broken, cited, enum
+from pc_store.llm.judging import (
+    Part,
+    Reply,
+    Shown,
+    SingleReply,
+    broken,
+    cited,
+    enum,
+    refuse_unknown_keys,
+)
 from pc_store.llm.policy import folded
 
 _TEXTS = ("situation", "action", "outcome", "lesson")
@@ -125,9 +134,7 @@ class CandidatePart(Part):
     @model_validator(mode="before")
     @classmethod
     def _nothing_else(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and not _CANDIDATE_KEYS.issuperset(value):
-            known = ", ".join(sorted(_CANDIDATE_KEYS))
-            broken("key-unknown", "candidate", f"has a key that is not known, known are {known}")
+        refuse_unknown_keys(value, _CANDIDATE_KEYS, "candidate")
         return value
 
     @field_validator("evidence_ids")
@@ -138,10 +145,7 @@ class CandidatePart(Part):
     @model_validator(mode="after")
     def _rests_on_its_evidence(self) -> Self:
         refuse_copies(self.proposal_, self.shown)
-        cues = self.shown.cues
-        refuse_unsupported(
-            self.proposal_, (cue for name in self.evidence_ids for cue in cues.get(name, ()))
-        )
+        refuse_unsupported(self.proposal_, self.shown.cues_of(self.evidence_ids))
         return self
 
     def proposal(self) -> ExperienceProposal:
@@ -189,22 +193,10 @@ def candidates_model(
     return Candidates
 
 
-class ProposalPart(Part):
-    """The one proposal of a generation."""
-
-    proposal_: Content = Field(alias="proposal")
-
-    def proposal(self) -> Experience:
-        """The content."""
-        return self.proposal_
-
-
-class GenerationReply(Reply):
+class GenerationReply(SingleReply):
     """One experience, or null if the evidence supports none."""
 
     key: ClassVar[str] = "proposal"
-    part: ClassVar[type[Part]] = ProposalPart
-    shown: ClassVar[Shown] = Shown(())
 
     proposal: Content | None
 
@@ -212,15 +204,8 @@ class GenerationReply(Reply):
     def _rests_on_its_evidence(self) -> Self:
         if self.proposal is not None:
             refuse_copies(self.proposal, self.shown)
-            every = (cue for cues in self.shown.cues.values() for cue in cues)
-            refuse_unsupported(self.proposal, every)
+            refuse_unsupported(self.proposal, self.shown.cues_of(self.shown.cues))
         return self
-
-    @classmethod
-    def parts_in(cls, text: str) -> list[Any] | None:
-        """None: of a single proposal that breaks a rule nothing can be saved."""
-        del text
-        return None
 
 
 def generation_model(

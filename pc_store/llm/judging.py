@@ -6,7 +6,7 @@ read twice: by the model, when its answer is sent back, and by a person, in the 
 was rejected. It names fields, rules and ids of ours, and repeats no word of the model's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -34,6 +34,10 @@ class Shown:
     entry_handles: tuple[str, ...] = ()
     examples: frozenset[str] = frozenset()
     cues: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def cues_of(self, evidence_ids: Iterable[str]) -> list[str]:
+        """The cues of some evidence."""
+        return [cue for name in evidence_ids for cue in self.cues.get(name, ())]
 
 
 class Part(BaseModel):
@@ -85,6 +89,19 @@ class Reply(BaseModel):
         return parts if isinstance(parts, list) else None
 
 
+class SingleReply(Reply):
+    """A whole reply that holds one proposal at most: of a broken one nothing can be saved."""
+
+    part: ClassVar[type[Part]] = Part
+    shown: ClassVar[Shown] = Shown(())
+
+    @classmethod
+    def parts_in(cls, text: str) -> list[Any] | None:
+        """None, always."""
+        del text
+        return None
+
+
 def sift(parts: Sequence[Any], model: type[Reply]) -> tuple[tuple[Any, ...], tuple[Rejected, ...]]:
     """Judge each part of a broken answer by itself.
 
@@ -126,6 +143,13 @@ def cited(value: Sequence[str], shown: Shown) -> list[str]:
         what = f"has {len(named)} ids, the most is {limits.EVIDENCE_MAX}"
         broken("evidence-too-many", "evidence_ids", what, "cite the clearest ones")
     return named
+
+
+def refuse_unknown_keys(value: Any, known: frozenset[str], name: str) -> None:
+    """Refuse an object that has other keys than the known ones."""
+    if isinstance(value, Mapping) and not known.issuperset(value):
+        told = f"has a key that is not known, known are {', '.join(sorted(known))}"
+        broken("key-unknown", name, told)
 
 
 def said(value: str, *, most: int) -> str:

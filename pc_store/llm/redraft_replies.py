@@ -1,6 +1,6 @@
 """What a model may reply about an experience whose failure keeps coming back: a changed one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, WithJsonSchema, field_validator, model_validator
@@ -9,19 +9,25 @@ from pc_store import limits
 from pc_store.domain.candidate import compare
 from pc_store.domain.experience import Experience
 from pc_store.llm.experience_replies import Content, refuse_copies
-from pc_store.llm.judging import Part, Reply, Shown, broken, cited, enum, said
+from pc_store.llm.judging import (
+    Shown,
+    SingleReply,
+    broken,
+    cited,
+    enum,
+    refuse_unknown_keys,
+    said,
+)
 from pc_store.llm.policy import folded
 
 _KEYS = frozenset(("reason", "evidence_ids", "proposal"))
 
 
-class RedraftReply(Reply):
+class RedraftReply(SingleReply):
     """A changed experience, or null if the records do not show what to change."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
     key: ClassVar[str] = "proposal"
-    part: ClassVar[type[Part]] = Part
-    shown: ClassVar[Shown] = Shown(())
     target: ClassVar[Experience]
 
     reason: str = Field(description="what is changed and why, or why nothing is")
@@ -31,9 +37,7 @@ class RedraftReply(Reply):
     @model_validator(mode="before")
     @classmethod
     def _nothing_else(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and not _KEYS.issuperset(value):
-            known = ", ".join(sorted(_KEYS))
-            broken("key-unknown", "answer", f"has a key that is not known, known are {known}")
+        refuse_unknown_keys(value, _KEYS, "answer")
         return value
 
     @field_validator("reason")
@@ -55,12 +59,6 @@ class RedraftReply(Reply):
             what = "says what the experience says already"
             broken("unchanged", "proposal", what, "change it, or make it null")
         return self
-
-    @classmethod
-    def parts_in(cls, text: str) -> list[Any] | None:
-        """None: of a single proposal that breaks a rule nothing can be saved."""
-        del text
-        return None
 
 
 def _refuse_another_failure(proposal: Experience, target: Experience) -> None:
