@@ -49,15 +49,27 @@ def put(
 
 
 def release(
-    conn: sa.Connection, scope_id: str, consumer: Consumer, position: int, *, now_us: int
-) -> bool:
-    """Note that a source is no longer set aside; False when it was not."""
+    conn: sa.Connection,
+    scope_id: str,
+    consumer: Consumer,
+    *,
+    after: int,
+    through: int,
+    now_us: int,
+) -> int:
+    """Note that sources at positions (after, through] are no longer set aside; how many were."""
     changed = conn.execute(
         sa.update(quarantined_sources)
-        .where(*_where(scope_id, consumer, position), quarantined_sources.c.released_at.is_(None))
+        .where(
+            quarantined_sources.c.scope_id == scope_id,
+            quarantined_sources.c.consumer == consumer,
+            quarantined_sources.c.position > after,
+            quarantined_sources.c.position <= through,
+            quarantined_sources.c.released_at.is_(None),
+        )
         .values(released_at=now_us)
     )
-    return changed.rowcount == 1
+    return changed.rowcount
 
 
 def page(

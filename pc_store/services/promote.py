@@ -180,8 +180,14 @@ def promote(
                 reason=told,
             ).revision
         for window in outlook.windows:
-            for position in range(window.after + 1, window.through + 1):
-                quarantines.release(conn, scope_id, "memory", position, now_us=now_us)
+            quarantines.release(
+                conn,
+                scope_id,
+                "memory",
+                after=window.after,
+                through=window.through,
+                now_us=now_us,
+            )
         _end(
             conn,
             row,

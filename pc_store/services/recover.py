@@ -107,7 +107,10 @@ def release(db: Database, scope_id: str, consumer: Consumer, position: int, *, n
     """
     with db.write() as conn:
         scopes.get(conn, scope_id)
-        if not quarantines.release(conn, scope_id, consumer, position, now_us=now_us):
+        released = quarantines.release(
+            conn, scope_id, consumer, after=position - 1, through=position, now_us=now_us
+        )
+        if not released:
             raise NotFound(
                 f"position {position} of {scope_id!r} is not in quarantine", position=position
             )

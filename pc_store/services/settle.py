@@ -282,8 +282,14 @@ def _commit(
                 now_us=now,
             )
         elif window.kind == "replay":
-            for position in range(window.after + 1, window.through + 1):
-                quarantines.release(conn, scope_id, family.consumer, position, now_us=now)
+            quarantines.release(
+                conn,
+                scope_id,
+                family.consumer,
+                after=window.after,
+                through=window.through,
+                now_us=now,
+            )
         windows.drop_draft(conn, window_id)
         rejected = [*verdict.rejected, *written.rejected]
         windows.update(
