@@ -225,26 +225,26 @@ class DreamRun:
     idempotency_key: str
     digest: str
     request: DreamRequest
-    status: Status
-    outcome: Outcome | None
-    candidate_id: str | None
-    intent: Intent | None
-    reason: str | None
-    error: str | None
-    message: str | None
-    feedback: str | None
-    attempts: int
-    claim: str | None
-    manifest: Mapping[str, Any] | None
-    usage: DreamUsage | None
     budget: DreamBudget
     prompt_version: str | None
-    model: str | None
     accepted_at: int
-    started_at: int | None
-    next_attempt_at: int
-    completed_at: int | None
-    dagster_run_id: str | None
+    status: Status = "queued"
+    outcome: Outcome | None = None
+    candidate_id: str | None = None
+    intent: Intent | None = None
+    reason: str | None = None
+    error: str | None = None
+    message: str | None = None
+    feedback: str | None = None
+    attempts: int = 0
+    claim: str | None = None
+    manifest: Mapping[str, Any] | None = None
+    usage: DreamUsage | None = None
+    model: str | None = None
+    started_at: int | None = None
+    next_attempt_at: int = 0
+    completed_at: int | None = None
+    dagster_run_id: str | None = None
 
     @property
     def ended(self) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
 
 from pc_store.domain.dream_run import (
     PENDING,
@@ -24,15 +23,9 @@ _LOOKED_AT = 8
 """How many due dreams one claim tries, when others claim at the same time."""
 
 
-def insert(conn: sa.Connection, run: DreamRun) -> bool:
-    """Add a dream; False when its principal has used its key in this scope already."""
-    row = _row(run)
-    try:
-        with conn.begin_nested():
-            conn.execute(sa.insert(_TABLE).values(operation=run.request.operation, **row))
-    except IntegrityError:
-        return False
-    return True
+def insert(conn: sa.Connection, run: DreamRun) -> None:
+    """Add a dream. The caller holds the scope's lock, and knows its key to be new there."""
+    conn.execute(sa.insert(_TABLE).values(operation=run.request.operation, **_row(run)))
 
 
 def get(conn: sa.Connection, scope_id: str, run_id: str, *, lock: bool = False) -> DreamRun:
@@ -197,12 +190,12 @@ def release(conn: sa.Connection, claim_ids: Collection[str]) -> int:
     return given.rowcount
 
 
-def replace_held(conn: sa.Connection, run: DreamRun) -> bool:
-    """Write a dream that is still pending under the claim it has; False when it is not.
+def replace_held(conn: sa.Connection, run: DreamRun) -> None:
+    """Write a dream, unless it has ended or has another claim; the caller has it locked.
 
     What the claim's keeper writes, `next_attempt_at` of a running one, is written as well.
     """
-    changed = conn.execute(
+    conn.execute(
         sa.update(_TABLE)
         .where(
             _TABLE.c.scope_id == run.scope_id,
@@ -212,7 +205,6 @@ def replace_held(conn: sa.Connection, run: DreamRun) -> bool:
         )
         .values(_row(run))
     )
-    return changed.rowcount == 1
 
 
 def note_usage(conn: sa.Connection, run: DreamRun, usage: DreamUsage) -> None:
