@@ -12,6 +12,7 @@ from typing import Literal
 
 from pc_store import limits
 from pc_store.domain.candidate import Candidate
+from pc_store.domain.experience import parse
 from pc_store.domain.experience_proposal import Exhibit, Redraft, ReviewDrafter
 from pc_store.domain.proposal import Usage
 from pc_store.domain.recurrence import draft_author, drafted_reason, untouched
@@ -23,9 +24,8 @@ from pc_store.errors import (
     CandidateTerminal,
     InvalidInput,
     ModelError,
-    ModelMisconfigured,
 )
-from pc_store.ledger import candidates, experiences, review_drafts, scopes, sources
+from pc_store.ledger import candidates, review_drafts, scopes, sources
 from pc_store.ledger.database import Database
 from pc_store.ledger.review_drafts import DraftRow
 from pc_store.llm.experience_providers import redraft_room_tokens, review_drafter
@@ -39,7 +39,6 @@ AT_ONCE = 100
 """Most reviews looked at in one call."""
 _PAUSE_GROWS = 20
 """After a first failure the pause is so many times `PC_RETRY_BASE_S`, then that many times more."""
-_ROOM_LEAST_TOKENS = 1_000
 _MILLION = 1_000_000
 _UNTOLD = "the model gave a reason that holds a credential"
 
@@ -157,22 +156,17 @@ def _asked(db: Database, settings: Settings, row: DraftRow, review: Candidate) -
 def _redraft(
     db: Database, settings: Settings, drafter: ReviewDrafter, review: Candidate
 ) -> Redraft:
-    room = redraft_room_tokens(settings)
-    if room < _ROOM_LEAST_TOKENS:
-        raise ModelMisconfigured(
-            f"the prompt leaves {max(0, room)} tokens of PC_PROMPT_TOKEN_BUDGET "
-            f"({settings.prompt_token_budget}) for evidence"
-        )
     target = review.target
     assert target is not None  # every review has one
     scope_id = review.scope_id
     with db.read() as conn:
-        before = experiences.content(conn, scope_id, target)
         held = sources.some(conn, scope_id, review.evidence.sources)
     now = read_artifact(db, scope_id, target.family, target.artifact_id, revision=target.revision)
     outcomes = sorted(held.values(), key=lambda source: source.position)
     shown: list[Exhibit] = [of_artifact(now), *(of_source(one) for one in outcomes)]
-    return drafter.redraft(fitting(shown, room), target=before)
+    room = redraft_room_tokens(settings)
+    fitted = fitting(shown, room, budget_tokens=settings.prompt_token_budget)
+    return drafter.redraft(fitted, target=parse(now.content))
 
 
 def _committed(

@@ -9,7 +9,10 @@ from pc_store.domain import strict_json
 from pc_store.domain.experience_proposal import Exhibit, cues_of
 from pc_store.domain.refs import ArtifactRef
 from pc_store.domain.source import Source, estimated_tokens
+from pc_store.errors import ModelMisconfigured
 from pc_store.services.read_artifacts import ArtifactContent
+
+_ROOM_LEAST_TOKENS = 1_000
 
 
 def of_source(source: Source) -> Exhibit:
@@ -54,8 +57,20 @@ def _exhibit(evidence_id: str, kind: str, whole: dict[str, Any], *, text: str = 
     )
 
 
-def fitting(exhibits: Sequence[Exhibit], room_tokens: int) -> list[Exhibit]:
-    """The exhibits, the longest cut to one length so that together they fit."""
+def fitting(exhibits: Sequence[Exhibit], room_tokens: int, *, budget_tokens: int) -> list[Exhibit]:
+    """The exhibits, the longest cut to one length so that together they fit.
+
+    Args:
+        room_tokens: what the prompt leaves of `budget_tokens`.
+
+    Raises:
+        ModelMisconfigured: that is next to nothing.
+    """
+    if room_tokens < _ROOM_LEAST_TOKENS:
+        raise ModelMisconfigured(
+            f"the prompt leaves {max(0, room_tokens)} tokens of PC_PROMPT_TOKEN_BUDGET "
+            f"({budget_tokens}) for evidence"
+        )
     sizes = [estimated_tokens(one.content) for one in exhibits]
     if sum(sizes) <= room_tokens:
         return list(exhibits)

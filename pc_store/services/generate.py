@@ -16,7 +16,6 @@ from pc_store.domain.source import estimated_tokens
 from pc_store.errors import (
     InvalidInput,
     ModelAnsweredBadly,
-    ModelMisconfigured,
     SecretDetected,
 )
 from pc_store.ledger import experiences, scopes, sources
@@ -32,7 +31,6 @@ from pc_store.settings import Settings
 
 _OVERHEAD_TOKENS = 2_000
 """What the reply's description, its schema and the frame around the evidence take."""
-_ROOM_LEAST_TOKENS = 1_000
 
 
 @dataclass(frozen=True)
@@ -80,13 +78,8 @@ def generate(
         for ref in evidence.artifacts
     ]
     room = settings.prompt_token_budget - estimated_tokens(prompt.text) - _OVERHEAD_TOKENS
-    if room < _ROOM_LEAST_TOKENS:
-        raise ModelMisconfigured(
-            f"the prompt leaves {max(0, room)} tokens of PC_PROMPT_TOKEN_BUDGET "
-            f"({settings.prompt_token_budget}) for evidence"
-        )
     draft = model.generate(
-        fitting(exhibits, room),
+        fitting(exhibits, room, budget_tokens=settings.prompt_token_budget),
         target_evidence_id=artifact_id(target) if target else None,
         policy=prompt.text,
     )
