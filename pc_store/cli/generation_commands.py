@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from pc_store.cli import console
-from pc_store.client import Client, Generation
+from pc_store.client import Client, Generation, GenerationDiff
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -80,24 +80,25 @@ def diff(
     ~ revised, = seen again in further sources, + added, ! left out, and - no longer proposed:
     active entries whose evidence was all shown again and which a promotion leaves alone.
     """
+    answers: list[GenerationDiff] = []
     with console.connected() as client:
-        first = client.compare_generation(scope_id, name, limit=1)
 
         def page(most: int, cursor: str | None) -> tuple[Any, str | None]:
-            answer = client.compare_generation(scope_id, name, limit=most, cursor=cursor)
-            return answer.items, answer.next_cursor
+            answers.append(client.compare_generation(scope_id, name, limit=most, cursor=cursor))
+            return answers[-1].items, answers[-1].next_cursor
 
         rows = console.rows_of(page, most=limit)
+    last = answers[-1]
     if as_json:
-        console.json_line(console.row(first) | {"items": rows})
+        console.json_line(console.row(last) | {"items": rows})
         return
     for row in rows:
         _tell(row)
-    counts = first.counts
+    counts = last.counts
     console.say(
         f"{counts.revised} revised, {counts.seen_again} seen again, {counts.added} added, "
         f"{counts.left_out} left out, {counts.no_longer_proposed} no longer proposed, "
-        f"{counts.unchanged} known; against memory revision {first.memory_revision}"
+        f"{counts.unchanged} known; against memory revision {last.memory_revision}"
     )
     total = sum(counts.model_dump(exclude={"unchanged"}).values())
     if len(rows) < total:

@@ -7,7 +7,7 @@ Answers are the bodies of `pc_store.api.bodies`, and refusals are raised as the 
 from pc_store.api.bodies.artifact_bodies import ArtifactRevision, PromptConfiguration
 from pc_store.api.bodies.candidate_bodies import ArtifactCandidate, CandidateExtra
 from pc_store.api.bodies.dream_bodies import DreamOperation, DreamRun, DreamStatus
-from pc_store.api.bodies.generation_bodies import Generation
+from pc_store.api.bodies.generation_bodies import Generation, GenerationDiff
 from pc_store.api.bodies.memory_bodies import BatchMutation, Flushed, Mutation
 from pc_store.api.bodies.scope_bodies import ScopeBindingKey
 from pc_store.api.bodies.source_bodies import SourceRecord
@@ -51,6 +51,7 @@ __all__ = [
     "DreamStatus",
     "Flushed",
     "Generation",
+    "GenerationDiff",
     "Mutation",
     "PromptConfiguration",
     "ScopeBindingKey",
