@@ -1,6 +1,7 @@
-"""A ledger of either kind with the scope `shop`, for tests that name it `shop_db`."""
+"""A ledger of either kind with the scope `shop`, and a rig for dreams."""
 
 import pytest
+from dreaming import Sleeper
 
 from pc_store.ledger.database import open_database
 from pc_store.services import administer
@@ -19,3 +20,8 @@ def shop_db(new_database):
     database = open_database(new_database(_with_shop))
     yield database
     database.close()
+
+
+@pytest.fixture
+def sleeper(rig):
+    return Sleeper(rig)

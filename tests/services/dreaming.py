@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import threading
 from dataclasses import asdict
 
 from desk import Desk, experience, source
@@ -52,6 +53,15 @@ class Sleeper:
         made = Sleeper(self.rig)
         made.settings = self.settings.model_copy(update=settings)
         return made
+
+    def meanwhile(self, act):
+        """Work on the next dream; act while the model is at work."""
+        worker = threading.Thread(target=self.work)
+        worker.start()
+        self.stub.wait_until_held()
+        act()
+        self.stub.release()
+        worker.join(60)
 
     def remembered(self, text="Amounts are decimals.", *, scope=SCOPE):
         """The citation of an entry that an extraction made of a source of its own."""
