@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 from typing import Any
 
 import httpx
@@ -66,6 +67,16 @@ def capture(api: httpx.Client, scope: str, *contents: str) -> None:
     for number, content in enumerate(contents, start=1):
         body = {"scope_id": scope, "source_id": f"s{number}", "content": content}
         assert ok(api.post("/v1/sources/content", json=body), 202)["position"] == number
+
+
+def recalls(api: httpx.Client, scope: str, count: int, **query: Any) -> Any:
+    """The recalls of a scope, once there are so many: they are logged after the answer."""
+    until = time.monotonic() + 20
+    while True:
+        page = ok(api.get(f"/v1/scopes/{scope}/recalls", params=query))
+        if len(page["items"]) >= count or time.monotonic() > until:
+            return page
+        time.sleep(0.02)
 
 
 def ref(revision: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from calls import capture, new_scope, ok, ref, refused, remember
+from calls import capture, new_scope, ok, recalls, ref, refused, remember
 from proposals import PROPOSAL, learn, with_source
 
 from pc_store.domain.text import digest
@@ -25,16 +25,6 @@ def prepare(api, scope, query="amounts", **fields):
 
 def items(answer):
     return json.loads(answer["content"].split("\n")[-2])["items"]
-
-
-def recalls(api, scope, count, **query):
-    """The recalls of a scope, once there are so many."""
-    until = time.monotonic() + 20
-    while True:
-        page = ok(api.get(f"/v1/scopes/{scope}/recalls", params=query))
-        if len(page["items"]) >= count or time.monotonic() > until:
-            return page
-        time.sleep(0.02)
 
 
 def test_nothing_known_is_empty(api, scope):
