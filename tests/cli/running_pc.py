@@ -4,13 +4,18 @@
 what `--json` prints; `refused` what it complains of.
 """
 
+import functools
 import json
 from typing import Any
 
+import typer.testing
 from typer.testing import CliRunner, Result
 
 from pc_store.cli import console
 from pc_store.cli.app import app
+
+# Typer makes the tree of verbs anew for every call, which takes longer than most of them.
+typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
 
 WIDE = {"COLUMNS": "300"}
 console.out.width = int(WIDE["COLUMNS"])  # it was made before, and half of the runs have 80 then
