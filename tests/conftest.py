@@ -14,8 +14,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from postgres_server import Build, NoServerError, running_server
+import sqlalchemy as sa
+from postgres_server import (
+    MEMORY_FOLDER,
+    Build,
+    NoServerError,
+    memory_can_be_used,
+    running_server,
+)
 from postgres_server import Databases as PostgresDatabases
+from sqlalchemy.dialects.postgresql.psycopg2 import PGDialect_psycopg2
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.util import LRUCache
 
 from pc_store.ledger.database import Database, open_database
 
@@ -29,6 +39,20 @@ for name in list(os.environ):  # the caller's settings are not the tests'
         del os.environ[name]
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as `pc` and the code location do
+if memory_can_be_used():  # where pytest makes its folders: ledgers wait for no disk there
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_FOLDER))
+
+# Every test has databases of its own, so engines of its own, each of which would compile every
+# statement anew: an eighth of all the time. Here engines of a kind share what they compiled.
+COMPILED = LRUCache(2_000)
+for kind in (SQLiteDialect_pysqlite, PGDialect_psycopg2):
+    kind.__eq__ = lambda self, other: type(self) is type(other)
+    kind.__hash__ = lambda self: hash(type(self))
+
+
+@sa.event.listens_for(sa.Engine, "engine_connect")
+def _share_what_was_compiled(connection: sa.Connection) -> None:
+    connection.execution_options(compiled_cache=COMPILED)
 
 
 @pytest.fixture(scope="session")

@@ -158,7 +158,7 @@ def _start(
     if user is not None:
         os.chown(home, user.pw_uid, user.pw_gid)
         binaries = _executable_by(user, binaries, home)
-    if _memory_can_be_used():
+    if memory_can_be_used():
         in_memory = Path(tempfile.mkdtemp(prefix="pc-postgres-", dir=MEMORY_FOLDER))
         (home / "cluster").symlink_to(in_memory)
         if user is not None:
@@ -183,7 +183,8 @@ def _durable() -> bool:
     return os.environ.get(DURABLE_VARIABLE, "0") not in ("", "0")
 
 
-def _memory_can_be_used() -> bool:
+def memory_can_be_used() -> bool:
+    """Whether `MEMORY_FOLDER` has room, and nobody asked for a disk that is waited for."""
     if _durable() or not os.access(MEMORY_FOLDER, os.W_OK):
         return False
     return shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_NEEDED_BYTES

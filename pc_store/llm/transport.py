@@ -3,7 +3,9 @@
 Imports `openai`, which takes a second; import this module only to make a call.
 """
 
+import functools
 import logging
+import ssl
 import time
 import weakref
 from collections.abc import Iterator
@@ -138,7 +140,7 @@ def connect(base_url: str, api_key: str | None, *, timeout_s: float, retries: in
     # A password in the address would be part of every request that httpx2 logs.
     login = (url.username, url.password) if url.userinfo else None
     timeout = httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
-    http = BoundedClient(timeout=timeout, auth=login)
+    http = BoundedClient(timeout=timeout, auth=login, verify=_trusted())
     client = openai.OpenAI(
         base_url=url.copy_with(userinfo=b""),
         api_key=api_key or "none",
@@ -148,6 +150,12 @@ def connect(base_url: str, api_key: str | None, *, timeout_s: float, retries: in
     )
     weakref.finalize(client, http.close)
     return client
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that are believed. Reading them takes longer than making a client."""
+    return httpx2.create_ssl_context()
 
 
 def silence_text_in_logs() -> None:

@@ -141,7 +141,7 @@ def ordered(state: dict[int, TermsRow]) -> list[TermsRow]:
     return [state[number] for number in sorted(state)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(step, min_size=1, max_size=25), st.data())
 def test_any_split_of_any_history_answers_like_a_fresh_index(steps, data):
     states = replay(steps)

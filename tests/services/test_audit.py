@@ -30,14 +30,9 @@ NOW = 1_700_000_000_000_000
 S1 = SourceRef("content", "s1")
 
 
-def migrated(url):
-    open_database(url).close()
-
-
-@pytest.fixture
-def db(new_database):
-    """Two scopes with a log of four sources and a memory with every kind of change."""
-    database = open_database(new_database(migrated))
+def filled(url):
+    """Make two scopes with a log of four sources and a memory with every kind of change."""
+    database = open_database(url)
     for scope in (SCOPE, OTHER):
         administer.create_scope(database, scope, now_us=NOW)
         offered = [new_source(f"s{number}", "text") for number in range(1, 5)]
@@ -60,6 +55,12 @@ def db(new_database):
         again = remember.cite(database, scope, second.entry.entry_id)
         remember.retire(database, scope, again.citation, now_us=NOW)
         remember.remember(database, scope, kind="fact", text="D", now_us=NOW)
+    database.close()
+
+
+@pytest.fixture
+def db(new_database):
+    database = open_database(new_database(filled))
     yield database
     database.close()
 

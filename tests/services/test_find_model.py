@@ -38,7 +38,7 @@ from pc_store.services.purge import purge
 from pc_store.settings import Settings
 
 NOW = 1_700_000_000_000_000
-EXAMPLES = 6
+EXAMPLES = 3
 DIMS = 16
 PROFILE = f"test:hashed:{DIMS}:unit"
 WORDS = [

@@ -39,7 +39,7 @@ from pc_store.settings import Settings
 
 NOW = 1_700_000_000_000_000
 texts = st.sampled_from(["Cents.", "Yuan.", "  Cents. ", "é", "e\u0301", "整数分。"])
-EXAMPLES = 12
+EXAMPLES = 8
 kinds = st.sampled_from(["fact", "decision"])
 NORMAL = {"  Cents. ": "Cents.", "e\u0301": "é"}
 
