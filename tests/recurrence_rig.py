@@ -35,6 +35,11 @@ CHECK = "amount round trip"
 LOG = [{"kind": "source", "source_ref": {"source_type": "content", "source_id": "log"}}]
 
 
+def late(source_id: str) -> list[dict[str, Any]]:
+    """Evidence that is a source which may not be there yet."""
+    return [{"kind": "source", "source_ref": {"source_type": "content", "source_id": source_id}}]
+
+
 def content(cue: str = CUE, *, lesson: str = "Use Decimal.", **failure: Any) -> dict[str, Any]:
     """An experience that tracks a failure."""
     return {

@@ -7,32 +7,18 @@ revision ever made reads as it did when it was approved.
 """
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from desk import FIELDS, NOW, Desk, experience, failing, put, put_outcome, source, tracking
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run
+from review_model import Made, Model, Said
 
 from pc_store.domain.refs import ArtifactRef
-from pc_store.errors import (
-    ArtifactConflict,
-    ArtifactInactive,
-    CandidateConflict,
-    CandidateTerminal,
-    CitedEntryInactive,
-    InvalidInput,
-    StoreError,
-    UnchangedProposal,
-)
+from pc_store.errors import ArtifactConflict, ArtifactInactive, StoreError, UnchangedProposal
 from pc_store.ledger.schema import experience_documents
 from pc_store.services import administer, experiences, remember, review
 from pc_store.services.audit import RULES, audit
@@ -48,29 +34,6 @@ some_sources = st.sampled_from(
 )
 
 
-@dataclass
-class Said:
-    """A candidate as the model has it."""
-
-    candidate: object
-    content: object
-    sources: tuple[str, ...]
-    used: tuple[ArtifactRef, ...]
-    cited: tuple[str, ...]
-    target: ArtifactRef | None
-    version: int = 1
-    status: str = "pending"
-    result: ArtifactRef | None = None
-
-
-@dataclass
-class Made:
-    """An experience: by revision its content, artifacts and cited entries."""
-
-    lifecycle: str = "active"
-    revisions: list[Said] = field(default_factory=list)
-
-
 class Histories(RuleBasedStateMachine):
     """One scope of a shared ledger beside a model of it."""
 
@@ -84,67 +47,21 @@ class Histories(RuleBasedStateMachine):
         put(self.db, "s1", "s2", "log", scope=self.scope)
         put_outcome(self.db, "outcome", failing(), scope=self.scope)
         self.clock = itertools.count(NOW, 1_000)
-        self.entries: dict[str, bool] = {}
-        self.citations: dict[str, object] = {}
-        self.candidates: list[Said] = []
-        self.made: dict[str, Made] = {}
+        self.model = Model()
         self.read: dict[ArtifactRef, object] = {}
         for number in range(2):
             self.remember()
-            self.put(experience(), ("s1",), (), (sorted(self.entries)[number],), None)
+            self.put(experience(), ("s1",), (), (sorted(self.model.entries)[number],), None)
             self.approve(number, 0)
 
-    # what the model does
+    # what the steps use
 
     @property
     def desk(self):
         return Desk(self.db, self.scope, next(self.clock))
 
-    @property
-    def revisions(self):
-        return [
-            ArtifactRef("experience", artifact_id, number)
-            for artifact_id, made in self.made.items()
-            for number in range(1, len(made.revisions) + 1)
-        ]
-
-    @property
-    def waiting(self):
-        return [said for said in self.candidates if said.status == "pending"]
-
     def mostly_waiting(self, number):
-        return (number % 4 and self.waiting) or self.candidates
-
-    def below(self, used, cited):
-        """Every entry that artifacts and citations lead to."""
-        found, waiting, seen = set(cited), list(used), set(used)
-        while waiting:
-            ref = waiting.pop()
-            said = self.made[ref.artifact_id].revisions[ref.revision - 1]
-            found |= set(said.cited)
-            waiting += [one for one in said.used if one not in seen]
-            seen |= set(said.used)
-        return found
-
-    def fault(self, content, names, used, cited, target):
-        """Which refusal a proposal meets, or None."""
-        if not (names or used or cited):
-            return InvalidInput
-        if not all(self.entries[entry_id] for entry_id in self.below(used, cited)):
-            return CitedEntryInactive
-        if content.failure and "outcome" not in names:
-            return InvalidInput
-        if target is None:
-            return None
-        made = self.made[target.artifact_id]
-        if target.revision != len(made.revisions):
-            return ArtifactConflict
-        return None if made.lifecycle == "active" else ArtifactInactive
-
-    def stale(self, said, version):
-        if said.status != "pending":
-            return CandidateTerminal
-        return None if said.version == version else CandidateConflict
+        return (number % 4 and self.model.waiting) or self.model.candidates
 
     def tried(self, fault, act):
         """The result of an act, or None after the refusal that was predicted."""
@@ -162,21 +79,21 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def remember(self):
-        text = f"entry {len(self.entries)}"
+        text = f"entry {len(self.model.entries)}"
         made = remember.remember(
             self.db, self.scope, kind="fact", text=text, now_us=next(self.clock)
         ).entry
-        self.entries[made.entry.entry_id] = True
-        self.citations[made.entry.entry_id] = made.citation
+        self.model.entries[made.entry.entry_id] = True
+        self.model.citations[made.entry.entry_id] = made.citation
 
-    @precondition(lambda self: self.entries)
+    @precondition(lambda self: self.model.entries)
     @rule(number=numbers)
     def flip_an_entry(self, number):
-        entry_id = self.picked(number, sorted(self.entries))
+        entry_id = self.picked(number, sorted(self.model.entries))
         now = remember.cite(self.db, self.scope, entry_id).citation
-        act = remember.retire if self.entries[entry_id] else remember.reactivate
+        act = remember.retire if self.model.entries[entry_id] else remember.reactivate
         act(self.db, self.scope, now, now_us=next(self.clock))
-        self.entries[entry_id] = not self.entries[entry_id]
+        self.model.entries[entry_id] = not self.model.entries[entry_id]
 
     @rule(
         lesson=lessons,
@@ -187,13 +104,13 @@ class Histories(RuleBasedStateMachine):
     )
     def propose(self, lesson, tracks, names, uses, cites):
         content = tracking(lesson=lesson) if tracks else experience(lesson=lesson)
-        used = self.picked(uses, self.revisions) if uses is not None else None
+        used = self.picked(uses, self.model.revisions) if uses is not None else None
         used = (used,) if used else ()
-        cited = self.picked(cites, sorted(self.entries)) if cites is not None else None
+        cited = self.picked(cites, sorted(self.model.entries)) if cites is not None else None
         cited = (cited,) if cited else ()
         self.put(content, names, used, cited, None)
 
-    @precondition(lambda self: self.made)
+    @precondition(lambda self: self.model.made)
     @rule(
         lesson=lessons,
         tracks=st.sampled_from([False, False, True]),
@@ -203,27 +120,29 @@ class Histories(RuleBasedStateMachine):
     )
     def propose_an_update(self, lesson, tracks, names, number, old):
         content = tracking(lesson=lesson) if tracks else experience(lesson=lesson)
-        artifact_id = self.picked(number, sorted(self.made))
-        head = len(self.made[artifact_id].revisions)
+        artifact_id = self.picked(number, sorted(self.model.made))
+        head = len(self.model.made[artifact_id].revisions)
         target = ArtifactRef("experience", artifact_id, max(head - old, 1))
         self.put(content, names, (target,), (), target)
 
     def put(self, content, names, used, cited, target):
         desk = self.desk
         candidate = self.tried(
-            self.fault(content, names, used, cited, target),
+            self.model.fault(content, names, used, cited, target),
             lambda: desk.propose(
                 content,
                 sources=map(source, names),
                 artifacts=used,
-                citations=[self.citations[one] for one in cited],
+                citations=[self.model.citations[one] for one in cited],
                 target=target,
             ),
         )
         if candidate:
-            self.candidates.append(Said(candidate, content, tuple(names), used, cited, target))
+            self.model.candidates.append(
+                Said(candidate, content, tuple(names), used, cited, target)
+            )
 
-    @precondition(lambda self: self.candidates)
+    @precondition(lambda self: self.model.candidates)
     @rule(
         number=numbers,
         off=st.sampled_from([0, 0, 0, 1, -1]),
@@ -236,7 +155,7 @@ class Histories(RuleBasedStateMachine):
         content = experience(lesson=lesson)
         cited = () if clears else said.cited
         desk = self.desk
-        fault = self.stale(said, said.version + off) or self.fault(
+        fault = self.model.stale(said, said.version + off) or self.model.fault(
             content, names, said.used, cited, said.target
         )
         candidate = self.tried(
@@ -253,29 +172,29 @@ class Histories(RuleBasedStateMachine):
             said.version, said.content, said.cited = said.version + 1, content, cited
             said.sources, said.candidate = tuple(names), candidate
 
-    @precondition(lambda self: self.waiting)
+    @precondition(lambda self: self.model.waiting)
     @rule(number=numbers)
     def approve_what_waits(self, number):
-        self.approve(self.candidates.index(self.picked(number, self.waiting)), 0)
+        self.approve(self.model.candidates.index(self.picked(number, self.model.waiting)), 0)
 
-    @precondition(lambda self: self.candidates)
+    @precondition(lambda self: self.model.candidates)
     @rule(number=numbers, off=st.sampled_from([0, 1]))
     def approve(self, number, off):
-        said = self.picked(number, self.candidates)
+        said = self.picked(number, self.model.candidates)
         version, desk, target = said.version + off, self.desk, said.target
         if said.status == "approved" and not off:
             assert desk.approve(said.candidate, version) == said.candidate
             return
-        fault = self.stale(said, version) or self.fault(
+        fault = self.model.stale(said, version) or self.model.fault(
             said.content, said.sources, said.used, said.cited, target
         )
         if not fault and target:
-            before = self.made[target.artifact_id].revisions[-1].content
+            before = self.model.made[target.artifact_id].revisions[-1].content
             fault = UnchangedProposal if before == said.content else None
         candidate = self.tried(fault, lambda: desk.approve(said.candidate, version))
         if candidate:
             said.status, said.result, said.candidate = "approved", candidate.result, candidate
-            made = self.made.setdefault(candidate.result.artifact_id, Made())
+            made = self.model.made.setdefault(candidate.result.artifact_id, Made())
             made.revisions.append(replace(said))
             assert candidate.result.revision == len(made.revisions)
             assert (target is None) == (len(made.revisions) == 1)
@@ -283,22 +202,22 @@ class Histories(RuleBasedStateMachine):
                 self.db, self.scope, candidate.result
             )
 
-    @precondition(lambda self: len(self.waiting) > 1)
+    @precondition(lambda self: len(self.model.waiting) > 1)
     @rule(number=numbers, off=st.sampled_from([0, 0, 1]))
     def reject(self, number, off):
         said = self.picked(number, self.mostly_waiting(number))
         version, desk = said.version + off, self.desk
         candidate = self.tried(
-            self.stale(said, version), lambda: desk.reject(said.candidate, version)
+            self.model.stale(said, version), lambda: desk.reject(said.candidate, version)
         )
         if candidate:
             said.status, said.candidate = "rejected", candidate
 
-    @precondition(lambda self: self.revisions)
+    @precondition(lambda self: self.model.revisions)
     @rule(number=numbers, state=states)
     def set_lifecycle(self, number, state):
-        ref = self.picked(number, self.revisions)
-        made, desk = self.made[ref.artifact_id], self.desk
+        ref = self.picked(number, self.model.revisions)
+        made, desk = self.model.made[ref.artifact_id], self.desk
         fault = None
         if ref.revision != len(made.revisions):
             fault = ArtifactConflict
@@ -319,12 +238,12 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def candidates_are_as_predicted(self):
         found = review.list_candidates(self.db, self.scope, status=None, limit=100).items
-        assert list(found) == [said.candidate for said in self.candidates]
+        assert list(found) == [said.candidate for said in self.model.candidates]
         assert [
             (one.status, one.version, one.proposal, one.target, one.result) for one in found
         ] == [
             (said.status, said.version, said.content, said.target, said.result)
-            for said in self.candidates
+            for said in self.model.candidates
         ]
 
     @invariant()
@@ -337,7 +256,7 @@ class Histories(RuleBasedStateMachine):
         }
         assert heads == {
             artifact_id: (len(made.revisions), made.lifecycle, made.revisions[-1].content)
-            for artifact_id, made in self.made.items()
+            for artifact_id, made in self.model.made.items()
         }
         with self.db.read() as conn:
             query = experience_documents.select().where(
@@ -346,17 +265,17 @@ class Histories(RuleBasedStateMachine):
             shown = {row.artifact_id: row.revision for row in conn.execute(query)}
         assert shown == {
             artifact_id: len(made.revisions)
-            for artifact_id, made in self.made.items()
+            for artifact_id, made in self.model.made.items()
             if made.lifecycle == "active"
         }
 
     @invariant()
     def the_inbox_counts_what_waits(self):
-        waiting = self.waiting
+        waiting = self.model.waiting
         stale = [
             said
             for said in waiting
-            if said.target and self.fault(said.content, SOURCES, (), (), said.target)
+            if said.target and self.model.fault(said.content, SOURCES, (), (), said.target)
         ]
         mine = [one for one in review.inbox(self.db).scopes if one.scope_id == self.scope]
         told = [(one.pending, one.stale) for one in mine]
@@ -368,7 +287,7 @@ class Histories(RuleBasedStateMachine):
         names = [one.name for one in RULES if one.blocking]
         findings = audit(self.db, Settings(), scope_id=self.scope, names=names)
         assert [one for one in findings if not one.passed] == []
-        for said in self.candidates:
+        for said in self.model.candidates:
             versions = review.history(self.db, self.scope, said.candidate.candidate_id)
             assert [one.version for one in versions] == list(range(1, said.version + 1))
             assert versions[-1].proposal == said.content

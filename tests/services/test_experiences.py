@@ -6,7 +6,6 @@ import pytest
 from desk import (
     NOW,
     SCOPE,
-    Desk,
     entry,
     experience,
     failing,
@@ -48,12 +47,6 @@ from pc_store.services.purge import purge
 from pc_store.settings import Settings
 
 LATER = NOW + 1_000_000
-
-
-@pytest.fixture
-def desk(shop_db):
-    put(shop_db, "s1", "s2", "log")
-    return Desk(shop_db)
 
 
 def withdraw(desk, ref, state="deprecated", reason="wrong", **more):

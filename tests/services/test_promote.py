@@ -1,129 +1,16 @@
-"""Shadow replays: kept beside the memory, compared with it, promoted or discarded."""
-
-from dataclasses import replace
+"""A generation compared with the memory, and its promotion into it."""
 
 import pytest
 from extraction_rig import SCOPE, fact
 from model_stub import text
-from test_purge import everything
+from shadowing import NAME, Author, diffed, fill, memory, promoted, shadow
 
-from pc_store.domain.proposal import Answered, Proposal
 from pc_store.domain.window import parse_key
-from pc_store.errors import (
-    CapacityExceeded,
-    CursorConflict,
-    GenerationEnded,
-    InvalidInput,
-    ModelUnavailable,
-    NotFound,
-    RevisionConflict,
-    ScopeNotFound,
-    WindowRefused,
-)
-from pc_store.ledger import artifacts, generations
+from pc_store.errors import CapacityExceeded, GenerationEnded, RevisionConflict
+from pc_store.ledger import artifacts
 from pc_store.services import extract, instruct, promote, recover
-from pc_store.services.ask import ask
-from pc_store.services.begin import open_named
 from pc_store.services.clock import now_us
-from pc_store.services.extract import MEMORY
 from pc_store.services.purge import purge
-
-NAME = "prompt-2"
-KEY = "AKIA" + "Q" * 16
-
-
-class Author:
-    """Proposes what a test says: revisions by the entry's present text, and additions."""
-
-    provider = "script"
-
-    def __init__(self, *, model="one"):
-        self.model = model
-        self.answers = []
-        self.before = lambda: None
-
-    def says(self, *adds, **revisions):
-        """The next answer: adds are (text, evidence id), revisions text=(new text, evidence id)."""
-        self.answers.append((adds, revisions.get("revise", ())))
-
-    def propose(self, evidence, entries, *, policy):
-        del policy
-        self.before()
-        known = {item.evidence_id for item in evidence}
-        by_text = {entry.text: entry.entry_id for entry in entries}
-        adds, revisions = self.answers.pop(0)
-        proposals = [
-            Proposal("revise", "fact", new, cites, by_text[old]) for old, new, *cites in revisions
-        ] + [Proposal("add", "fact", new, cites) for new, *cites in adds]
-        proposals = [replace(one, evidence_ids=tuple(one.evidence_ids)) for one in proposals]
-        assert all(known >= set(one.evidence_ids) for one in proposals)
-        return Answered(tuple(proposals))
-
-
-@pytest.fixture
-def author():
-    return Author()
-
-
-@pytest.fixture
-def filled(rig, author):
-    """Six sources, each of them an entry, in two processed windows; then the author proposes."""
-    fill(rig, author)
-    return rig
-
-
-def fill(rig, author):
-    rig.put_facts(6)
-    rig.flush_until_idle()
-    rig.author = author
-
-
-def shadow(rig, first, last, *, name=NAME, mode="shadow"):
-    key = parse_key(f"{SCOPE}@{first:08d}-{last:08d}")
-    return extract.replay(rig.db, rig.settings, rig.author, key, mode=mode, generation=name)
-
-
-def memory(rig):
-    """All that a memory is: head, changes, entries, cursor, and the rows of its revisions."""
-    with rig.db.read() as conn:
-        made = artifacts.revisions(conn, SCOPE, "memory", "memory", limit=100)
-    return rig.head(), rig.changes(), rig.entries(), rig.cursor(), made
-
-
-def diffed(rig, name=NAME):
-    """(what, text, text before, source ids, why) of each item."""
-    return [
-        (
-            item.what,
-            item.text,
-            item.before.text if item.before else None,
-            tuple(ref.source_id for ref in item.sources),
-            item.why,
-        )
-        for item in promote.diff(rig.db, SCOPE, name).items
-    ]
-
-
-def promoted(rig, name=NAME, **more):
-    return promote.promote(rig.db, rig.settings, SCOPE, name, now_us=now_us(), **more)
-
-
-# Replaying into a generation
-
-
-def test_nothing_of_the_memory_moves_before_promotion(filled, author):
-    before = memory(filled)
-    author.says(("New.", "e2"), revise=[(fact(1), "One.", "e1")])
-    done = shadow(filled, 1, 3)
-    assert (done.status, done.memory, done.processed_source_count) == ("processed", None, 3)
-    assert (done.previous_cursor, done.current_cursor) == (6, 6)
-    row = filled.last()
-    assert (row.kind, row.generation, row.status) == ("shadow", NAME, "processed")
-    assert (row.memory_revision, row.counts["kept"]) == (None, 2)
-    assert diffed(filled)
-    assert memory(filled) == before
-    assert filled.drafts() == 0
-    assert filled.offending() == {}
 
 
 def test_the_diff_is_what_the_memory_would_become(filled, author):
@@ -192,97 +79,7 @@ def test_a_scopes_own_prompt_is_in_the_lineage_of_the_promotion(filled, author):
     assert ("artifact", "memory.extract", 1) in filled.lineage(3)
 
 
-# One generation, one prompt and one model; each window once
-
-
-def test_a_window_is_replayed_into_a_generation_once(filled, author):
-    author.says(("New.", "e2"))
-    shadow(filled, 1, 3)
-    again = shadow(filled, 1, 3)
-    assert (again.status, again.window.generation) == ("already processed", NAME)
-    author.says(("Newer.", "e1"))
-    shadow(filled, 2, 4)
-    author.says()
-    shadow(filled, 1, 3, name="other")
-    found = promote.list_generations(filled.db, SCOPE, limit=10)
-    assert [(one.row.name, one.windows, one.drafts) for one in found] == [
-        ("other", 1, 0),
-        (NAME, 2, 2),
-    ]
-
-
-def test_another_prompt_or_model_goes_into_another_generation(filled, author):
-    author.says(("New.", "e2"))
-    shadow(filled, 1, 3)
-    instruct.set_prompt(filled.db, SCOPE, "memory.extract", "Keep all.", now_us=now_us())
-    with pytest.raises(WindowRefused, match=r"packaged version 1; now it would be .* revision 1"):
-        shadow(filled, 4, 6)
-    assert filled.last().status == "failed"
-    instruct.set_prompt(filled.db, SCOPE, "memory.extract", None, now_us=now_us())
-    filled.author = Author(model="two")
-    with pytest.raises(WindowRefused, match="is of script one and"):
-        shadow(filled, 4, 6)
-    assert promote.read_generation(filled.db, SCOPE, NAME).windows == 1
-
-
-def test_a_replay_into_no_generation_is_refused_and_makes_none(filled):
-    for mode, name in (("shadow", None), ("shadow", "a b"), ("replay", NAME), ("auto", NAME)):
-        with pytest.raises(InvalidInput, match=r"^generation: "):
-            shadow(filled, 1, 3, name=name, mode=mode)
-    assert len(filled.windows()) == 2
-    assert promote.list_generations(filled.db, SCOPE, limit=10) == []
-
-
-def test_only_windows_behind_the_cursor_are_replayed(filled):
-    filled.put_facts(3, first=7)
-    with pytest.raises(WindowRefused, match="is not behind the cursor, which is at 6"):
-        shadow(filled, 7, 9)
-
-
-def test_a_failed_window_leaves_the_generation_as_it_was_and_is_replayed_again(filled, author):
-    author.says(("New.", "e2"))
-    shadow(filled, 1, 3)
-
-    def fail():
-        raise ModelUnavailable("away")
-
-    author.before = fail
-    with pytest.raises(ModelUnavailable):
-        shadow(filled, 4, 6)
-    author.before = lambda: None
-    assert promote.read_generation(filled.db, SCOPE, NAME).windows == 1
-    author.says(("Newer.", "e2"))
-    assert shadow(filled, 4, 6).status == "processed"
-    promoted(filled)
-    assert {"New.", "Newer."} < set(filled.texts())
-
-
-def test_two_runs_of_one_window_keep_it_once(filled, author):
-    author.says(("New.", "e2"))
-    author.says(("Other.", "e2"))
-    inner = []
-
-    def overtake():
-        author.before = lambda: None
-        inner.append(shadow(filled, 1, 3))
-
-    author.before = overtake
-    with pytest.raises(CursorConflict, match="another run has replayed"):
-        shadow(filled, 1, 3)
-    assert inner[0].status == "processed"
-    assert sorted(filled.ranges("superseded")) == [(0, 3)]
-    assert [text for _, text, *_ in diffed(filled)][:1] == ["New."]
-
-
-def test_a_secret_is_dropped_with_a_reason(filled, author):
-    author.says((f"The key is {KEY}.", "e1"), ("New.", "e2"))
-    shadow(filled, 1, 3)
-    assert KEY not in everything(filled.db)
-    assert [item["rule"] for item in filled.last().rejects] == ["no_secret_in_text"]
-    assert promote.read_generation(filled.db, SCOPE, NAME).drafts == 1
-
-
-# The memory moves between the replay and the promotion
+# the memory moves between the replay and the promotion
 
 
 def test_entries_that_moved_are_named_and_left_out(filled, author):
@@ -350,7 +147,7 @@ def test_windows_that_revise_one_entry_give_it_the_last_text(filled, author):
     ]
 
 
-# The end of a generation
+# promoted, or not
 
 
 def test_promoting_again_changes_nothing_and_answers_the_same(filled, author):
@@ -368,59 +165,6 @@ def test_promoting_again_changes_nothing_and_answers_the_same(filled, author):
         with pytest.raises(GenerationEnded) as caught:
             act()
         assert caught.value.details == {"generation": NAME, "status": "promoted"}
-
-
-def test_a_discarded_generation_keeps_its_row_and_no_text(filled, author):
-    author.says(("Zanzibarian.", "e2"))
-    shadow(filled, 1, 3)
-    before = memory(filled)
-    done = promote.discard(filled.db, SCOPE, NAME, now_us=now_us())
-    assert (done.row.status, done.windows, done.drafts) == ("discarded", 1, 0)
-    assert promote.discard(filled.db, SCOPE, NAME, now_us=now_us()) == done
-    assert "Zanzibarian" not in everything(filled.db)
-    with pytest.raises(GenerationEnded):
-        promoted(filled)
-    assert memory(filled) == before
-
-
-def test_a_generation_that_ends_while_a_window_is_asked_takes_nothing_of_it(filled, author):
-    author.says(("New.", "e2"))
-    author.before = lambda: promote.discard(filled.db, SCOPE, NAME, now_us=now_us())
-    with pytest.raises(CursorConflict, match="is superseded already"):
-        shadow(filled, 1, 3)
-    assert filled.last().status == "superseded"
-    assert (filled.drafts(), "New." in everything(filled.db)) == (0, False)
-
-
-def test_a_generation_that_ends_takes_the_answers_of_broken_off_runs_with_it(filled, author):
-    author.says(("New.", "e2"))
-    opened = open_named(
-        filled.db,
-        parse_key(f"{SCOPE}@00000001-00000003"),
-        "memory",
-        mode="shadow",
-        run_id="died",
-        now_us=now_us(),
-        generation=NAME,
-    )
-    ask(MEMORY, filled.db, filled.settings, author, opened.window.window_id)
-    assert filled.drafts() == 1
-    assert promoted(filled).row.memory_revision == filled.head() == 2
-    assert (filled.drafts(), filled.last().status) == (0, "superseded")
-    assert "New." not in everything(filled.db)
-
-
-def test_what_is_purged_leaves_generations_as_well(filled, author):
-    entry_id = filled.cited(fact(1)).entry.entry_id
-    author.says((fact(1), "e1"), ("New.", "e2"), revise=[(fact(1), "One, erased.", "e1")])
-    shadow(filled, 1, 3)
-    author.says((fact(1), "e1"), revise=[(fact(1), "One, erased.", "e1")])
-    author.before = lambda: purge(filled.db, SCOPE, entry_id, now_us=now_us())
-    shadow(filled, 1, 3, name="during")  # it is erased while the model is asked
-    with filled.db.read() as conn:
-        assert [one.draft.text for one in generations.drafts(conn, SCOPE, NAME)] == ["New."]
-        assert generations.drafts(conn, SCOPE, "during") == []
-    assert "One, erased." not in everything(filled.db)
 
 
 def test_a_promotion_that_the_memory_has_no_room_for_writes_nothing(filled, author):
@@ -443,13 +187,3 @@ def test_a_promotion_releases_sources_in_quarantine(rig, author):
     assert len(recover.quarantined(rig.db, limit=10)) == 1
     promoted(rig)
     assert (recover.quarantined(rig.db, limit=10), rig.texts()) == ([], [fact(1)])
-
-
-def test_what_does_not_exist_is_not_found(filled):
-    for act in (promote.diff, promote.read_generation):
-        with pytest.raises(NotFound, match="no generation 'none'"):
-            act(filled.db, SCOPE, "none")
-        with pytest.raises(ScopeNotFound):
-            act(filled.db, "nowhere", NAME)
-    with pytest.raises(ScopeNotFound):
-        promote.promote(filled.db, filled.settings, "nowhere", NAME, now_us=now_us())

@@ -5,14 +5,13 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-import sqlalchemy as sa
+from desk import rows
 
 from pc_store.domain.entry import Draft
 from pc_store.domain.refs import SourceRef
 from pc_store.domain.text import digest
 from pc_store.errors import EntryNotFound, EntryPurged, RevisionConflict, ScopeNotFound
 from pc_store.ledger import terms, vectors, windows
-from pc_store.ledger.schema import metadata
 from pc_store.search import building, shards
 from pc_store.services import administer, find, index_build, remember
 from pc_store.services.audit import audit
@@ -30,16 +29,6 @@ TEXT = f"The {WORD} customer pays in cents."
 
 def add(db, text, **more):
     return remember.remember(db, "shop", kind="fact", text=text, now_us=NOW, **more).entry
-
-
-def everything(db):
-    """All text of all tables, as one string."""
-    with db.read() as conn:
-        return "\n".join(
-            str(tuple(row))
-            for table in metadata.sorted_tables
-            for row in conn.execute(sa.select(table))
-        )
 
 
 def story(db):
@@ -60,9 +49,9 @@ def gone(act):
 
 def test_no_table_holds_the_text_and_every_citation_says_that_it_is_gone(shop_db, tmp_path):
     entry_id, first, second = story(shop_db)
-    assert WORD in everything(shop_db)
+    assert WORD in str(rows(shop_db))
     done = purge(shop_db, "shop", entry_id, reason="asked to", now_us=NOW + 1)
-    assert WORD not in everything(shop_db)
+    assert WORD not in str(rows(shop_db))
     assert (done.memory.revision, len(done.versions), done.purged_at) == (4, 2, NOW + 1)
     fresh = remember.list_changes(shop_db, "shop")[1][0]
     assert (fresh.op, fresh.reason) == ("deactivate", "asked to")
@@ -236,7 +225,7 @@ def test_embeddings_waiting_answers_and_kept_answers_go_too(shop_db, tmp_path):
             )
             windows.put_draft(conn, f"w{number}", basis="b", answer=answer, now_us=NOW)
     purge(shop_db, "shop", entry_id, now_us=NOW + 1)
-    assert WORD not in everything(shop_db)
+    assert WORD not in str(rows(shop_db))
     with shop_db.read() as conn:
         assert list(vectors.get(conn, "p", [digest(TEXT), "other"])) == ["other"]
         assert windows.drafts_of(conn, "shop") == {"w2": unrelated}

@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from extraction_rig import SCOPE, fact
 from model_stub import adding, hold, says, text
+from together import Together
 
 from pc_store.domain.verdict import Verdict
 from pc_store.errors import Conflict, CursorConflict, RevisionConflict, StoreError
@@ -20,33 +20,6 @@ from pc_store.services.extract import MEMORY
 from pc_store.services.remember import entry_history
 
 WORKER = Path(__file__).parents[1] / "chaos" / "chaos_worker.py"
-
-
-class Together:
-    """Calls that start at the same moment, each in a thread; what they returned or raised."""
-
-    def __init__(self, *calls) -> None:
-        self.results: list = [None] * len(calls)
-        self._barrier = threading.Barrier(len(calls))
-        self._threads = [
-            threading.Thread(target=self._call, args=(place, call))
-            for place, call in enumerate(calls)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _call(self, place, call) -> None:
-        self._barrier.wait(20)
-        try:
-            self.results[place] = call()
-        except Exception as error:  # noqa: BLE001 - what was raised is the result
-            self.results[place] = error
-
-    def join(self) -> list:
-        for thread in self._threads:
-            thread.join(60)
-            assert not thread.is_alive()
-        return self.results
 
 
 def statuses(results) -> list[str]:
