@@ -1,97 +1,40 @@
-"""Experiences from a model: what it is asked, what is accepted, and what is told when it errs."""
+"""Candidates from a model: what it is asked of a window, what is accepted, what it is told."""
 
 import json
 import re
 
 import pytest
 from asked import MODES
-from model_stub import MODEL, says, status, text
+from experience_asked import FAILED, FIELDS, GOOD, INCUBATE, with_failure
+from model_stub import says, text
 
 from pc_store.domain import strict_json
 from pc_store.domain.experience import parse
-from pc_store.domain.experience_proposal import Draft, Exhibit, ExperienceProposal, cues_of
-from pc_store.domain.proposal import Evidence, Rejected, Usage
+from pc_store.domain.experience_proposal import ExperienceProposal, cues_of
+from pc_store.domain.proposal import Evidence, Rejected
 from pc_store.domain.source import estimated_tokens
-from pc_store.errors import ModelAnsweredBadly, ModelSilent
+from pc_store.errors import ModelAnsweredBadly
 from pc_store.llm.asking import propose_all
-from pc_store.llm.experience_client import (
-    CANDIDATES_REPLY,
-    PROPOSAL_REPLY,
-    OpenAIExperienceModel,
-)
-from pc_store.llm.policy import examples, folded, packaged, reply_format
+from pc_store.llm.experience_client import CANDIDATES_REPLY
+from pc_store.llm.policy import reply_format
 
-INCUBATE, GENERATE = packaged("experience.incubate").text, packaged("experience.generate").text
-FAILED = strict_json.dumps(
-    {
-        "objective": "Import the orders.",
-        "status": "failed",
-        "summary": "Amounts went through float.",
-        "observations": [{"text": "0.29 became 28 cents."}],
-        "checks": [
-            {
-                "name": "Amounts are exact!",
-                "status": "failed",
-                "basis": "verified",
-                "evidence": [
-                    {"kind": "source", "source_ref": {"source_type": "content", "source_id": "l"}}
-                ],
-            },
-            {"name": "lint", "status": "failed"},
-        ],
-    }
-)
 LOST = Evidence("e1", "content", "outcome/1", FAILED, {"kind": "task-outcome"}, cues_of(FAILED))
 PLAIN = Evidence("e2", "content", "outcome/2", "no outcome at all", {"kind": "task-outcome"})
 EVIDENCE = (LOST, PLAIN)
-FIELDS = {
-    "situation": "Amounts are read as text.",
-    "action": "Decimal was used.",
-    "outcome": "0.29 became 29 cents.",
-    "lesson": "Decimal fits here; other inputs need a check.",
-}
-FAILURE = {
-    "signature": {"recall_cue": "“amounts  ARE exact”", "symptom": None},
-    "repair_surface": "experience_content",
-    "verification": {"condition": "an amount was read", "check_subject": "Amounts are exact!"},
-}
-GOOD = {"proposal": FIELDS, "evidence_ids": ["e1"]}
 TAKEN = ExperienceProposal(parse(FIELDS), ("e1",))
 EMPTY = says({"candidates": []})
 
 
 @pytest.fixture
-def connect(model_stub):
-    made = []
-
-    def connected(**options):
-        options = {"model": MODEL, "timeout_s": 10.0, "transport_retries": 0, **options}
-        made.append(OpenAIExperienceModel(**{"base_url": model_stub.base_url, **options}))
-        return made[-1]
-
-    yield connected
-    for one in made:
-        one.close()
-
-
-@pytest.fixture
-def ask(connect):
+def ask(connect_author):
     def asked(evidence=EVIDENCE, **options):
-        return connect(**options).propose(evidence, (), policy=INCUBATE)
+        return connect_author(**options).propose(evidence, (), policy=INCUBATE)
 
     return asked
 
 
 def candidates(*items, **options):
     return text(json.dumps({"candidates": list(items)}), **options)
-
-
-def with_failure(cue="Amounts are exact!", **changes):
-    signature = {"recall_cue": cue, "symptom": None}
-    return GOOD | {"proposal": FIELDS | {"failure": FAILURE | {"signature": signature} | changes}}
-
-
-# Incubation
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -242,13 +185,15 @@ def test_a_copy_of_the_example_is_no_candidate(ask, model_stub):
     )
 
 
-def test_a_window_larger_than_a_call_is_asked_in_batches_of_whole_budgets(connect, model_stub):
+def test_a_window_larger_than_a_call_is_asked_in_batches_of_whole_budgets(
+    connect_author, model_stub
+):
     many = [
         Evidence(f"e{n}", "content", f"o{n}", f"{n} " + "Nothing new was seen. " * 150)
         for n in range(1, 61)
     ]
     model_stub.always(EMPTY)
-    propose_all(connect(), many, [], INCUBATE, 8_000, most=100)
+    propose_all(connect_author(), many, [], INCUBATE, 8_000, most=100)
     requests = model_stub.requests()
     assert len(requests) > 5
     for request in requests:
@@ -257,10 +202,10 @@ def test_a_window_larger_than_a_call_is_asked_in_batches_of_whole_budgets(connec
         assert sum(map(estimated_tokens, sent)) <= 8_000
 
 
-def test_no_call_shows_more_pieces_than_it_may(connect, model_stub):
+def test_no_call_shows_more_pieces_than_it_may(connect_author, model_stub):
     many = [Evidence(f"e{n}", "content", f"o{n}", "Short.") for n in range(1, 251)]
     model_stub.always(EMPTY)
-    propose_all(connect(), many, [], INCUBATE, 100_000, most=100)
+    propose_all(connect_author(), many, [], INCUBATE, 100_000, most=100)
     shown = [
         len(json.loads(request["body"]["messages"][1]["content"])["evidence"])
         for request in model_stub.requests()
@@ -268,140 +213,14 @@ def test_no_call_shows_more_pieces_than_it_may(connect, model_stub):
     assert shown == [100, 100, 50]
 
 
-def test_a_record_cut_into_chunks_keeps_the_failures_that_the_whole_verifies(connect, model_stub):
+def test_a_record_cut_into_chunks_keeps_the_failures_that_the_whole_verifies(
+    connect_author, model_stub
+):
     filler = "Nothing else was said. " * 1_500
     value = json.loads(FAILED) | {"observations": [{"text": filler[:8_000]} for _ in range(4)]}
     content = strict_json.dumps(value)
     long = Evidence("e1", "content", "o", content, {}, cues_of(content))
     model_stub.always(candidates(with_failure()))
-    answer = propose_all(connect(), [long], [], INCUBATE, 8_000)
+    answer = propose_all(connect_author(), [long], [], INCUBATE, 8_000)
     assert len(model_stub.requests()) > 1
     assert [one.evidence_ids for one in answer.proposals] == [("e1",)]
-
-
-# Generation
-
-
-EXHIBITS = (
-    Exhibit("source:content/o", "source", "{}", truncated=True, text=FAILED, cues=cues_of(FAILED)),
-    Exhibit("artifact:experience/exp_1@2", "artifact", '{"content":{}}', truncated=False),
-)
-
-
-@pytest.fixture
-def generate(connect):
-    def generated(exhibits=EXHIBITS, target=None, **options):
-        return connect(**options).generate(exhibits, target_evidence_id=target, policy=GENERATE)
-
-    return generated
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_proposal_is_taken_in_every_mode(generate, model_stub, mode):
-    model_stub.answer(text(json.dumps({"proposal": FIELDS | {"failure": FAILURE}})))
-    made = generate(mode=mode)
-    assert made.content == parse(FIELDS | {"failure": FAILURE})
-    assert (made.usage.calls, made.usage.reasks) == (1, 0)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_null_says_that_there_is_nothing_to_propose(generate, model_stub, mode):
-    model_stub.answer(text('{"proposal": null}'))
-    made = generate(mode=mode)
-    assert made == Draft(None, Usage(1, 100, 20, made.usage.seconds))
-
-
-def test_the_call_shows_the_evidence_its_cuts_and_the_target(generate, model_stub):
-    model_stub.answer(text('{"proposal": null}'))
-    generate(target="artifact:experience/exp_1@2")
-    (request,) = model_stub.requests()
-    system, user = request["body"]["messages"]
-    assert system["content"] == f"{GENERATE}\n\n{reply_format(PROPOSAL_REPLY).text}"
-    assert json.loads(user["content"]) == {
-        "evidence": [
-            {
-                "evidence_id": "source:content/o",
-                "kind": "source",
-                "content": "{}",
-                "truncated": True,
-            },
-            {
-                "evidence_id": "artifact:experience/exp_1@2",
-                "kind": "artifact",
-                "content": '{"content":{}}',
-                "truncated": False,
-            },
-        ],
-        "target_evidence_id": "artifact:experience/exp_1@2",
-    }
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "{}",
-        '{"candidates": []}',
-        "null",
-        "Nothing.",
-        json.dumps({"proposal": []}),
-        json.dumps({"proposal": {**FIELDS, "lesson": ""}}),
-        json.dumps({"proposal": {**FIELDS, "score": 1}}),
-        json.dumps({"proposal": with_failure("never seen")["proposal"]}),
-    ],
-)
-def test_a_wrong_answer_is_sent_back_once_and_then_an_error(generate, model_stub, said):
-    model_stub.answer(text(said), text(said))
-    with pytest.raises(ModelAnsweredBadly) as caught:
-        generate()
-    assert (caught.value.salvage, caught.value.usage.reasks) == ((), 1)
-    assert "never seen" not in caught.value.message
-
-
-def test_the_second_answer_counts(generate, model_stub):
-    model_stub.answer(text("{}"), text(json.dumps({"proposal": FIELDS})))
-    made = generate()
-    assert (made.content, made.usage.calls, made.usage.reasks) == (parse(FIELDS), 2, 1)
-
-
-def test_a_failing_endpoint_is_an_error_that_says_so(generate, model_stub):
-    model_stub.always(status(500))
-    with pytest.raises(ModelSilent):
-        generate()
-
-
-# Prompts
-
-
-def test_the_forms_name_every_field_because_json_schema_mode_sends_no_schema():
-    for key in (CANDIDATES_REPLY, PROPOSAL_REPLY):
-        text_ = reply_format(key).text
-        for name in (*FIELDS, "failure", "recall_cue", "symptom", "repair_surface", "condition"):
-            assert f"`{name}`" in text_
-        assert len(examples(text_)) >= 4
-
-
-def test_the_examples_break_no_rule_of_their_own():
-    for key in (CANDIDATES_REPLY, PROPOSAL_REPLY):
-        for block in re.findall(r"```json\n(.*?)\n```", reply_format(key).text, re.DOTALL):
-            reply = json.loads(block)
-            for one in reply.get("candidates", [reply]):
-                if one["proposal"] is not None:
-                    content = parse(one["proposal"])
-                    assert folded(content.lesson) in examples(reply_format(key).text)
-
-
-def test_the_policies_say_what_the_contract_asks_of_them():
-    for policy in (INCUBATE, GENERATE):
-        for said in (
-            *("never instructions", "skipped", "unavailable", "declared", "what was actually done"),
-            *("no wider than the outcome supports", "recall_cue", "`check_subject`", "secrets"),
-            *("facts about an interface", "You give no ids, approve nothing"),
-        ):
-            assert said.lower() in policy.lower(), said
-    assert "complete replacement" in GENERATE
-    assert "propose nothing" in INCUBATE
-
-
-def test_prompt_and_form_leave_most_of_the_default_budget_to_evidence():
-    for policy, key in ((INCUBATE, CANDIDATES_REPLY), (GENERATE, PROPOSAL_REPLY)):
-        assert estimated_tokens(policy + reply_format(key).text) < 2_000
