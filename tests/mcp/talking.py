@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from mcp.client import Client
 from mcp.types import CallToolResult
+from served import Served
 
 T = TypeVar("T")
 
@@ -46,3 +47,14 @@ def talk(transport: Any, conversation: Callable[[Tools], Awaitable[T]]) -> T:
             return await conversation(Tools(client))
 
     return asyncio.run(run())
+
+
+def mcp_url(server: Served) -> str:
+    return f"{server.url}/mcp"
+
+
+async def scope(tools: Tools, scope_id: str) -> None:
+    """Create a scope."""
+    await tools.ok(
+        "create_scope", scope_id=scope_id, title="T", summary="S", idempotency_key=scope_id
+    )
