@@ -19,6 +19,7 @@ import httpx
 import pytest
 from calls import declared, new_scope
 from model_stub import MODEL, ModelStub
+from proposals import with_source
 
 from pc_store.api.access import Access
 from pc_store.api.server import Server, listen, make_server
@@ -138,6 +139,12 @@ def api(running: Running, model_stub: ModelStub) -> Iterator[httpx.Client]:
 def scope(api: httpx.Client) -> str:
     """A scope that only this test knows."""
     return new_scope(api)
+
+
+@pytest.fixture
+def here(api: httpx.Client, scope: str) -> str:
+    """The test's own scope, whose log has the source s1."""
+    return with_source(api, scope)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What tests of experiences and candidates begin with."""
+"""What tests of experiences and candidates begin with, and the calls that they make."""
 
 import json
 from typing import Any
@@ -14,6 +14,8 @@ PROPOSAL = {
     "failure": None,
 }
 CUE = "amount rounding check"
+CANDIDATES = "/v1/artifact-candidates"
+PROPOSE = "/v1/experience/propose"
 
 
 def failure(cue: str = CUE, surface: str = "experience_content") -> dict[str, Any]:
@@ -73,7 +75,18 @@ def proposing(scope: str, **fields: Any) -> dict[str, Any]:
 
 
 def propose(api: httpx.Client, scope: str, **fields: Any) -> Any:
-    return ok(api.post("/v1/experience/propose", json=proposing(scope, **fields)), 201)
+    return ok(api.post(PROPOSE, json=proposing(scope, **fields)), 201)
+
+
+def post(api: httpx.Client, verb: str, body: dict[str, Any]) -> httpx.Response:
+    """Do something to candidates."""
+    return api.post(f"{CANDIDATES}/{verb}", json=body)
+
+
+def get(api: httpx.Client, scope: str, candidate: dict[str, Any], **fields: Any) -> Any:
+    """A candidate as it is now."""
+    body = {"scope_id": scope, "candidate_id": candidate["candidate_id"], **fields}
+    return ok(post(api, "get", body))
 
 
 def of(candidate: dict[str, Any], scope: str, **fields: Any) -> dict[str, Any]:
@@ -88,8 +101,7 @@ def of(candidate: dict[str, Any], scope: str, **fields: Any) -> dict[str, Any]:
 
 def approve(api: httpx.Client, scope: str, candidate: dict[str, Any]) -> Any:
     """Approve a candidate and return the artifact that it became."""
-    answer = api.post("/v1/artifact-candidates/approve", json=of(candidate, scope))
-    return ok(answer)["result_artifact"]
+    return ok(post(api, "approve", of(candidate, scope)))["result_artifact"]
 
 
 def learn(api: httpx.Client, scope: str, **fields: Any) -> Any:
@@ -112,8 +124,26 @@ def update(api: httpx.Client, scope: str, target: dict[str, Any], **fields: Any)
 
 def pending(api: httpx.Client, scope: str, **fields: Any) -> list[Any]:
     """The ids of the candidates listed."""
-    answer = api.post("/v1/artifact-candidates/list", json={"scope_id": scope, **fields})
-    return [one["candidate_id"] for one in ok(answer)["candidates"]]
+    listed = ok(post(api, "list", {"scope_id": scope, **fields}))
+    return [one["candidate_id"] for one in listed["candidates"]]
+
+
+def read(api: httpx.Client, scope: str, artifact: Any, **fields: Any) -> httpx.Response:
+    """Ask for one revision of an experience."""
+    return api.post("/v1/experience/get", json={"scope_id": scope, "artifact": artifact, **fields})
+
+
+def heads(api: httpx.Client, scope: str, **params: Any) -> Any:
+    """A page of the experiences of a scope."""
+    return ok(api.get(f"/v1/scopes/{scope}/experience", params=params))
+
+
+def withdraw(
+    api: httpx.Client, scope: str, artifact: Any, state: str = "deprecated", **fields: Any
+) -> httpx.Response:
+    """Change the state of an experience."""
+    body = {"scope_id": scope, "artifact": artifact, "state": state, "reason": "outdated"}
+    return api.post("/v1/experience/lifecycle", json=body | fields)
 
 
 def with_source(api: httpx.Client, scope: str) -> str:

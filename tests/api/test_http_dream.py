@@ -7,14 +7,9 @@ import time
 import pytest
 from calls import new_scope, ok, refused, remember
 from model_stub import status
-from proposals import learn, with_source
+from proposals import learn
 
 from pc_store.services.dream_worker import run_pending
-
-
-@pytest.fixture
-def here(api, scope):
-    return with_source(api, scope)
 
 
 @pytest.fixture
