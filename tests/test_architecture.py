@@ -16,6 +16,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LINES_MAX = 400
+WRITTEN = ("pc_store", "pc_pipelines", "tests", "benchmarks", "docs", "examples")
+"""The folders with files that people write."""
 
 BELOW = {
     "errors": set(),
@@ -306,7 +308,7 @@ def test_no_ledger_function_ends_the_transaction_it_was_given():
 def test_no_file_is_longer_than_four_hundred_lines():
     long = [
         f"{path.relative_to(ROOT)}: {lines}"
-        for folder in ("pc_store", "pc_pipelines")
+        for folder in WRITTEN
         for path in sorted((ROOT / folder).rglob("*.py"))
         if (lines := len(path.read_text().splitlines())) > LINES_MAX
     ]
@@ -319,6 +321,15 @@ def test_no_two_modules_share_a_name():
         places[path.name].append(str(path))
     shared = {name: found for name, found in places.items() if len(found) > 1}
     assert {name: found for name, found in shared.items() if name not in SAME_NAME} == {}
+
+
+def test_no_two_files_of_the_tests_share_a_name():
+    """They import each other by their bare names."""
+    places = defaultdict(list)
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        places[path.name].append(str(path.relative_to(ROOT)))
+    del places["conftest.py"]
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_no_module_is_named_after_nothing():
