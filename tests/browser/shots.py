@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "pipelines")]
 
@@ -33,6 +34,7 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from pc_store.domain.candidate import EvidenceRefs
 from pc_store.domain.dream_run import dream_request
+from pc_store.ledger.backlogs import first_outcome
 from pc_store.ledger.database import open_database
 from pc_store.services import dream
 from pc_store.services.administer import create_scope, scope_status
@@ -101,7 +103,7 @@ def prepared(home: Path) -> Iterator[tuple[DagsterProcess, str]]:
         dagster.wait_for(
             lambda: (
                 len(dagster.partitions("memory_windows")["materialized"]) == 35
-                and no_lag(home, "experience")
+                and no_outcome_waits(home)
                 and not dagster.unfinished()
             ),
             "35 windows of memory, and those of experience",
@@ -115,8 +117,12 @@ def prepared(home: Path) -> Iterator[tuple[DagsterProcess, str]]:
                 ("Refunds above 500 EUR need a second approval.", "e99"),
             )
         )
-        more = ("The nightly export moved to 02:30.", "Refunds above 500 EUR need approval.")
-        land(home, "billing", "2026-09-05.jsonl", [*more, "Thanks, that is all for today."])
+        more = (
+            "The nightly export moved to 02:30.",
+            "Refunds above 500 EUR need approval.",
+            "Thanks, that is all for today.",
+        )
+        land(home, "billing", "2026-09-05.jsonl", [{"content": one} for one in more])
         with DagsterProcess(home, env={**env, **stub.env()}) as dagster:
             dagster.wait_for(
                 lambda: dagster.runs(statuses=["FAILURE"]), "the rejected run", within_s=120
@@ -144,15 +150,17 @@ def fill(home: Path) -> None:
     for number, scope in enumerate(SCOPES):
         mine = [lines[(number * 9 + place) % len(lines)] for place in range(SOURCES)]
         for day in range(3):
-            said = [source["content"] for source in mine[day * 12 : (day + 1) * 12]]
-            land(home, scope, f"2026-09-0{day + 1}.jsonl", said)
+            land(home, scope, f"2026-09-0{day + 1}.jsonl", mine[day * 12 : (day + 1) * 12])
 
 
-def no_lag(home: Path, consumer: str) -> bool:
-    """Whether the consumer is at the end of every scope's log."""
+def no_outcome_waits(home: Path) -> bool:
+    """Whether experience has read every task outcome of every log."""
     with contextlib.closing(open_database(f"sqlite:///{home / 'ledger.db'}")) as db:
-        at = [scope_status(db, scope) for scope in SCOPES]
-        return all(one.cursors[consumer] == one.high_watermark for one in at)
+        at = {scope: scope_status(db, scope).cursors["experience"] for scope in SCOPES}
+        with db.read() as conn:
+            return all(
+                first_outcome(conn, scope, after=position) is None for scope, position in at.items()
+            )
 
 
 def dream_of_three(home: Path, stub: ModelStub) -> None:
@@ -175,15 +183,14 @@ def dreams_left(home: Path) -> int:
         return dream.waiting(db, now_us=now_us()).pending
 
 
-def land(home: Path, scope: str, name: str, contents: list[str]) -> None:
-    """Put a file into a scope's landing folder."""
+def land(home: Path, scope: str, name: str, said: list[dict[str, Any]]) -> None:
+    """Put a file into a scope's landing folder: contents, with what is known of them."""
     from pc_store.domain.scope import partition_key
 
     path = home / "landing" / partition_key(scope) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     sources = [
-        {"source_id": f"{name}#{number}", "content": content}
-        for number, content in enumerate(contents, start=1)
+        source | {"source_id": f"{name}#{number}"} for number, source in enumerate(said, start=1)
     ]
     path.write_text("".join(json.dumps(source, ensure_ascii=False) + "\n" for source in sources))
     old = time.time() - 60
