@@ -30,7 +30,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 from dagster_process import ROOT, DagsterProcess
 from model_stub import ModelStub, adding, says
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import Page, ViewportSize, sync_playwright
+from playwright.sync_api import FloatRect, Page, ViewportSize, sync_playwright
 
 from pc_store.domain.candidate import EvidenceRefs
 from pc_store.domain.dream_run import dream_request
@@ -53,6 +53,9 @@ WATERFALL = (309, 140)
 SIZE: ViewportSize = {"width": 1600, "height": 1000}
 WIDE: ViewportSize = {"width": 2100, "height": 1000}
 
+CUT: dict[str, FloatRect] = {"rejected-run": {"x": 0, "y": 0, "width": 1600, "height": 785}}
+"""Below it the page of the run has a stack trace, with the paths of the machine."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -73,7 +76,7 @@ def main() -> None:
                     raise
                 path = chosen.out_dir / f"{name}.png"
                 page.wait_for_timeout(700)  # animations of the UI
-                page.screenshot(path=path)
+                page.screenshot(path=path, clip=CUT.get(name))
                 shrink(path)
                 print(f"{path}  {path.stat().st_size // 1000} kB", flush=True)
     finally:
