@@ -10,7 +10,9 @@ StoreError
 │   └── InvalidDreamCursor     the cursor of a list of dreams is malformed
 ├── CapacityExceeded
 │   └── DreamQueueFull         as many dreams of the scope wait as may
-└── CapabilityUnavailable      this installation does not do that, or not now
+├── CapabilityUnavailable      this installation does not do that, or not now
+├── AccessRevoked              who submitted a dream may not contribute any more
+└── AccessUnavailable          who may contribute cannot be read
 """
 
 from pc_store.errors import CapacityExceeded, Conflict, InvalidInput, NotFound, StoreError
@@ -56,3 +58,15 @@ class CapabilityUnavailable(StoreError):
 
     def __init__(self, capability: str, message: str) -> None:
         super().__init__(message, capability=capability)
+
+
+class AccessRevoked(StoreError):
+    """Who submitted a dream may not contribute to its scope any more."""
+
+    code = "access_revoked"
+
+
+class AccessUnavailable(StoreError):
+    """What tokens allow cannot be read."""
+
+    code = "access_unavailable"

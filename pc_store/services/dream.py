@@ -17,6 +17,7 @@ from pc_store.domain.dream_run import (
     Status,
     idempotency_key,
 )
+from pc_store.domain.principal import RUNTIME
 from pc_store.domain.refs import ArtifactRef, new_id
 from pc_store.domain.secret import find_secret
 from pc_store.dream_refusals import (
@@ -41,8 +42,6 @@ from pc_store.services.dream_evidence import assemble
 from pc_store.services.trace_evidence import shown
 from pc_store.settings import Settings
 
-RUNTIME = "runtime"
-"""Who submits a dream where nobody has to say who they are."""
 PAGE_DEFAULT = 20
 _CURSOR = re.compile(r"([0-9]{1,19}):(dr_[0-9a-f]{1,61})")
 

@@ -13,9 +13,10 @@ from pc_store.domain.candidate import EvidenceRefs, fingerprint
 from pc_store.domain.dream_graph import Graph
 from pc_store.domain.dream_run import Dreamer, DreamRun, DreamUsage, Outcome, Plan
 from pc_store.domain.evidence_graph import evidence_id
+from pc_store.domain.principal import RUNTIME
 from pc_store.domain.proposal import Usage
 from pc_store.domain.secret import find_secret
-from pc_store.dream_refusals import ReferenceNotFound
+from pc_store.dream_refusals import AccessRevoked, AccessUnavailable, ReferenceNotFound
 from pc_store.errors import (
     Conflict,
     InvalidCitation,
@@ -33,6 +34,7 @@ from pc_store.errors import (
 from pc_store.ledger import candidates, dreams, experiences
 from pc_store.ledger.database import Database
 from pc_store.llm.dream_providers import PROMPT_VERSION, dreamer, model_id, prompt_room_tokens
+from pc_store.services.allow import refuse_revoked
 from pc_store.services.clock import now_us as clock
 from pc_store.services.dream import refuse_moved
 from pc_store.services.dream_evidence import assemble
@@ -103,7 +105,7 @@ def work_on(db: Database, settings: Settings, run: DreamRun) -> DreamRun | None:
     assert model is not None  # else the claim would have ended it
     model.prepare()  # before the request's time is measured out: the first one loads libraries
     try:
-        graph, run, budget_s = _shown(db, settings, run)
+        graph, run, budget_s = _shown(db, settings, run, asks=model.provider != "builtin")
         usage = Usage()
         try:
             dreamt = model.dream(
@@ -128,7 +130,7 @@ def work_on(db: Database, settings: Settings, run: DreamRun) -> DreamRun | None:
         if too_long := _over_budget(run, error.usage or Usage()):
             return _end(db, run, BUDGET_EXCEEDED, too_long)
         return _model_failed(db, settings, run, error)
-    except (InvalidInput, Conflict, ReferenceNotFound) as error:
+    except (InvalidInput, Conflict, ReferenceNotFound, AccessRevoked, AccessUnavailable) as error:
         return _end(db, run, _code(error), error.message)
 
 
@@ -165,16 +167,23 @@ def _begun(run: DreamRun, model: str | None, why: str, now: int) -> DreamRun:
     return begun
 
 
-def _shown(db: Database, settings: Settings, run: DreamRun) -> tuple[Graph, DreamRun, float]:
-    """The evidence, pinned; the dream with its request counted; and seconds for the request."""
+def _shown(
+    db: Database, settings: Settings, run: DreamRun, *, asks: bool
+) -> tuple[Graph, DreamRun, float]:
+    """The evidence, pinned; the dream with its request counted; and seconds for the request.
+
+    Args:
+        asks: whether a request goes to a model at all.
+    """
     room = prompt_room_tokens(settings)
+    refuse_revoked(settings, run.scope_id, run.principal)
     with db.read() as conn:
         refuse_moved(conn, run.scope_id, run.request.target)
         graph = _assembled(conn, run, room)
     with db.write() as conn:
         held = _held(conn, run)
         spent = held.usage or DreamUsage()
-        counted = replace(spent, model_calls=spent.model_calls + 1)
+        counted = replace(spent, model_calls=spent.model_calls + asks)
         manifest = held.manifest or graph.manifest()
         asking = replace(held, manifest=manifest, usage=counted)
         dreams.replace_held(conn, asking)
@@ -229,6 +238,7 @@ def _committed(db: Database, settings: Settings, run: DreamRun, plan: Plan) -> D
         if plan.proposal is None:
             return _succeeded(conn, held, plan.outcome, plan.reason)
         target = held.request.target
+        refuse_revoked(settings, held.scope_id, held.principal)
         refuse_moved(conn, held.scope_id, target)
         cited = _assembled(conn, held, room).cited(plan.evidence_ids, target)
         if cited is None:
@@ -244,7 +254,7 @@ def _committed(db: Database, settings: Settings, run: DreamRun, plan: Plan) -> D
             target=target,
             reason=plan.reason,
             origin="dream",
-            author="" if held.principal == "runtime" else held.principal,
+            author="" if held.principal == RUNTIME else held.principal,
             now_us=clock(),
             candidate_id=f"cand_dream_{held.run_id}",
             intent=plan.intent,
@@ -335,6 +345,8 @@ def _code(error: StoreError) -> str:
     """The published code of what stood in the way of a dream."""
     if isinstance(error, Conflict):  # the target is not an active head
         return "artifact_conflict"
+    if isinstance(error, AccessRevoked | AccessUnavailable):
+        return error.code
     if isinstance(error, InvalidProposal | SecretDetected):
         return INVALID_OUTPUT
     if isinstance(error, InvalidEvidence) and not isinstance(error, InvalidCitation):

@@ -193,6 +193,7 @@ GOOD = TOKENS[0]
         ([GOOD | {"token": "short"}], "token"),
         ([GOOD | {"token": "with space in it"}], "token"),
         ([GOOD | {"name": ""}], "name"),
+        ([GOOD | {"name": "runtime"}], "runtime is who calls without a token"),
     ],
 )
 def test_tokens_that_are_not_valid_stop_the_start_and_are_not_repeated(tokens, says):

@@ -64,6 +64,13 @@ def test_only_they_know_the_ledger_and_the_models_key(services):
         assert "env_file" not in services[name]
 
 
+def test_they_and_no_others_are_given_the_tokens(services):
+    given = {name for name in OURS if services[name].get("secrets") == ["tokens"]}
+    assert given == {"code-server", "api"}
+    for name in given:
+        assert services[name]["environment"]["PC_API_TOKENS"] == "/run/secrets/tokens"
+
+
 def test_nothing_starts_without_a_password_and_none_is_shipped():
     with pytest.raises(ValueError, match=r"^POSTGRES_PASSWORD is not set in \.env$"):
         compose({})

@@ -143,6 +143,13 @@ def test_tokens_that_nobody_counted_are_unknown(sleeper):
     }
 
 
+def test_rules_are_no_request_to_a_model(sleeper):
+    cited = sleeper.remembered()
+    run = sleeper.having(llm_provider="builtin").dreamt(cited)
+    assert (run.model, run.attempts) == ("builtin:dream-1", 1)
+    assert spent(run) == {"model_calls": 0, "input_tokens": None, "output_tokens": None}
+
+
 def test_the_deadline_counts_from_the_first_attempt_and_not_from_submission(sleeper):
     short = sleeper.having(dream_timeout_s=60, llm_timeout_s=0.5, dream_max_model_calls=2)
     cited = sleeper.remembered()

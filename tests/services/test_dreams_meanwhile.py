@@ -1,9 +1,12 @@
 """Dreams whose target, evidence, model or settings changed since they were accepted."""
 
+import json
+
 import pytest
 import sqlalchemy as sa
 from dreaming import SCOPE, plan, source
 from model_stub import hold, says, status
+from pydantic import SecretStr
 
 from pc_store.ledger.schema import dream_runs
 from pc_store.services import experiences
@@ -104,6 +107,65 @@ def test_historical_marks_are_those_of_the_first_attempt(sleeper):
     assert (ended.outcome, ended.manifest) == ("proposed", run.manifest)
     first, second = (shown["evidence"] for shown in sleeper.asked())
     assert first == second
+
+
+# who asked
+
+
+def _token(name, *verbs, scopes=("*",)):
+    hashed = f"{len(name):064x}"
+    return {"name": name, "token_sha256": hashed, "scopes": list(scopes), "verbs": list(verbs)}
+
+
+CONTRIBUTES = _token("agent", "read", "contribute")
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.parametrize(
+    "now",
+    [
+        [_token("somebody", "admin")],
+        [_token("agent", "read", "review")],
+        [_token("agent", "contribute", scopes=["elsewhere"])],
+    ],
+)
+def test_who_may_not_contribute_any_more_gets_no_proposal(sleeper, tmp_path, when, now):
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps([CONTRIBUTES]))
+    guarded = sleeper.having(api_tokens=SecretStr(str(tokens)))
+    cited = guarded.remembered()
+    run = guarded.queued(cited, principal="agent")
+    if when == "before":
+        tokens.write_text(json.dumps(now))
+        guarded.work()
+    else:
+        guarded.stub.answer(hold(says(plan(cited))))
+        guarded.meanwhile(lambda: tokens.write_text(json.dumps(now)))
+    ended = guarded.get(run)
+    assert (ended.status, ended.error) == ("failed", "access_revoked")
+    assert ended.message == "the token 'agent' does not allow contribute in this scope now"
+    assert (ended.usage is None) == (when == "before")
+    assert guarded.candidates() == []
+
+
+def test_who_still_may_and_who_needed_no_token_are_served(sleeper):
+    tokens = SecretStr(json.dumps([_token("agent", "contribute", scopes=[SCOPE])]))
+    guarded = sleeper.having(api_tokens=tokens)
+    cited = guarded.remembered()
+    for principal in ("agent", ""):
+        guarded.says(cited, reason=f"For {principal}.")
+        run = guarded.dreamt(cited, principal=principal)
+        assert run.status == "succeeded"
+
+
+def test_tokens_that_cannot_be_read_end_it(sleeper, tmp_path):
+    run = sleeper.queued(sleeper.by_hand(), principal="agent")
+    sleeper.having(api_tokens=SecretStr(str(tmp_path / "nowhere"))).work()
+    ended = sleeper.get(run)
+    assert (ended.error, ended.message) == (
+        "access_unavailable",
+        "PC_API_TOKENS: is neither a JSON list nor a readable file",
+    )
 
 
 # configuration
