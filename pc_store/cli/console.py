@@ -193,6 +193,11 @@ def complain(error: StoreError) -> None:
     err.print(Text(f"pc: {error.message}"), style="red")
 
 
+def note(text: str) -> None:
+    """Print what somebody who waits may want to know, on the error stream."""
+    err.print(Text(visible(text)))
+
+
 def moment(time: str | None) -> str | None:
     """A time of the wire as people write it, UTC, to the second."""
     return None if time is None else time[:19].replace("T", " ")

@@ -11,7 +11,7 @@ from pc_store.cli import console
 from pc_store.cli.experience_commands import citations_of, exact, named, source_refs
 from pc_store.client import Client, DreamOperation, DreamRun, DreamStatus
 from pc_store.domain.dream_run import DreamRun as Worked
-from pc_store.errors import StoreError
+from pc_store.errors import InvalidInput, StoreError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,6 +19,8 @@ app = typer.Typer(
 )
 
 _LOOK_EVERY_S = 0.5
+_UNBEGUN_S = 10.0
+"""Of waiting for a dream that nobody begins, until that is said; Dagster takes some seconds."""
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="dr_…, as `submit` prints it.")]
 
 
@@ -60,6 +62,8 @@ def submit(
     as_json: console.Json = False,
 ) -> None:
     """Have entries and experiences refined; exit code 1 if `--wait` sees it fail."""
+    if not (entry or experience or target):
+        raise InvalidInput("--entry", "is missing: name an entry or an experience to refine")
     with console.connected() as client:
         replaced = exact(client, scope_id, target) if target else None
         artifacts = [exact(client, scope_id, one) for one in experience or ()]
@@ -73,9 +77,8 @@ def submit(
             operation=operation,
             include=["current_candidate", "message"],
         )
-        while wait and run.completed_at is None:
-            time.sleep(_LOOK_EVERY_S)
-            run = _whole(client, scope_id, run.run_id)
+        if wait:
+            run = _waited_for(client, run)
     console.tell(run, f"{run.run_id} {_became(run)}", as_json=as_json)
     if wait and run.status == "failed":
         raise DreamFailed(f"{run.error}: {run.message}")
@@ -93,7 +96,12 @@ def list_(
 
         def ask(most: int, cursor: str | None) -> tuple[list[DreamRun], str | None]:
             page = client.list_dream_runs(
-                scope_id, status=status, limit=most, cursor=cursor, summary=True
+                scope_id,
+                status=status,
+                limit=most,
+                cursor=cursor,
+                summary=True,
+                include=["message"],
             )
             return page.runs, page.next_cursor
 
@@ -108,9 +116,11 @@ def list_(
             else row["status"]
         ),
         notes=lambda row: ", ".join(
-            part for part in (console.moment(row["accepted_at"]), row["reason"]) if part
+            part
+            for part in (console.moment(row["accepted_at"]), row["reason"] or row["message"])
+            if part
         ),
-        empty="the scope has no dreams",
+        empty=f"no {status} dreams" if status else "the scope has no dreams",
     )
 
 
@@ -128,7 +138,7 @@ def show(scope_id: console.ScopeId, run_id: RunId, as_json: console.Json = False
         if row[name]:
             console.say(f"{name.removesuffix('_at'):<10} {console.moment(row[name])}")
     console.say(f"attempts   {run.attempt_count} with {run.model_config_id or 'no model yet'}")
-    if run.usage:
+    if run.usage and run.usage.model_calls:
         calls = run.usage.model_calls
         told = (run.usage.input_tokens, run.usage.output_tokens)
         tokens = " in, ".join("?" if one is None else str(one) for one in told)
@@ -200,6 +210,24 @@ def _whole(client: Client, scope_id: str, run_id: str) -> DreamRun:
     return client.get_dream_run(
         scope_id, run_id, include=["current_candidate", "message", "intent", "principal"]
     )
+
+
+def _waited_for(client: Client, run: DreamRun) -> DreamRun:
+    """A dream once it has ended. Its id is told first, for who would rather not wait."""
+    if run.completed_at is None:
+        console.note(f"{run.run_id} {_became(run)}")
+    unbegun_at = time.monotonic() + _UNBEGUN_S
+    told = False
+    while run.completed_at is None:
+        time.sleep(_LOOK_EVERY_S)
+        run = _whole(client, run.scope_id, run.run_id)
+        if not told and run.started_at is None and time.monotonic() > unbegun_at:
+            told = True
+            console.note(
+                "nobody has begun it yet: is dagster-daemon running? Else run `pc dream "
+                "run-pending`, or set PC_DREAM_WORKER for `pc serve`"
+            )
+    return run
 
 
 def _became(run: DreamRun) -> str:

@@ -153,7 +153,9 @@ def revision(
     row = conn.execute(query).one_or_none()
     if row is None:
         raise ArtifactNotFound(
-            f"{family}/{artifact_id} has no revision {number}",
+            f"{family}/{artifact_id} has no revision {number}"
+            if number
+            else f"there is no {family}/{artifact_id}",
             family=family,
             artifact_id=artifact_id,
             revision=number,

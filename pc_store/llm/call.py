@@ -45,6 +45,7 @@ class Call(Generic[R]):
         model: what the reply must be.
         tools: whether the answer is asked for as a tool's call.
         reasks: how often an answer that breaks a rule is sent back.
+        limit: what an answer is cut off at, in words.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class Call(Generic[R]):
         *,
         tools: bool,
         reasks: int = REASKS,
+        limit: str = "PC_LLM_MAX_TOKENS",
     ) -> None:
         self.usage = Usage()
         self._request = send
         self._model = model
         self._tools = tools
         self._reasks = reasks
+        self._limit = limit
         self._failure: ModelError | None = None
         self._text = ""
         self._sent = 0
@@ -150,7 +153,7 @@ class Call(Generic[R]):
         elif getattr(choices[0].message, "refusal", None):
             self._failure = ModelAnsweredBadly("the model refused to answer")
         elif choices[0].finish_reason not in _COMPLETE:
-            self._failure = _incomplete(choices[0].finish_reason)
+            self._failure = _incomplete(choices[0].finish_reason, self._limit)
         if self._failure is not None:
             raise _FinalError
         message = choices[0].message
@@ -172,9 +175,9 @@ class Call(Generic[R]):
         return True
 
 
-def _incomplete(finish_reason: object) -> ModelAnsweredBadly:
+def _incomplete(finish_reason: object, limit: str) -> ModelAnsweredBadly:
     if finish_reason == "length":
-        return ModelAnsweredBadly("the model's answer was cut off at PC_LLM_MAX_TOKENS")
+        return ModelAnsweredBadly(f"the model's answer was cut off at {limit}")
     if finish_reason == "content_filter":
         return ModelAnsweredBadly("the model's answer was withheld by a content filter")
     return ModelAnsweredBadly("the model's answer ended for an unknown reason")

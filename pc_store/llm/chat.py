@@ -124,14 +124,17 @@ class ChatModel:
             ModelAnsweredBadly: the answer is incomplete or refused, or breaks a rule after it
                 was sent back once; `salvage` and `rejected` are of the last answer.
         """
-        call = Call(self._send, reply, tools=self._mode == "tools", reasks=reasks)
+        most, limit = self._max_tokens, "PC_LLM_MAX_TOKENS"
+        if max_tokens is not None and max_tokens <= most:
+            most, limit = max_tokens, f"{max_tokens} tokens"
+        call = Call(self._send, reply, tools=self._mode == "tools", reasks=reasks, limit=limit)
         answered = call.ask(
             self._instructor_mode(),
             min(CALL_TIMEOUTS * self._timeout_s, within_s or math.inf),
             model=self._model,
             messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
             temperature=0,
-            max_tokens=min(self._max_tokens, max_tokens or self._max_tokens),
+            max_tokens=most,
         )
         if answered is None:
             raise call.failed()

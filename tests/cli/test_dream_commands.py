@@ -1,12 +1,22 @@
 """`pc dream`, on a store of this machine and on a server."""
 
+import json
 import re
+import threading
+import time
 from functools import partial
 
 import pytest
 from model_stub import says, status
 from proposed import learn
 from running_pc import Command
+
+from pc_store.cli import dream_commands
+from pc_store.ledger.database import open_database
+from pc_store.services.clock import now_us
+from pc_store.services.dream import waiting
+from pc_store.services.dream_worker import run_pending
+from pc_store.settings import Settings
 
 NOTHING = {
     "outcome": "no_change",
@@ -54,7 +64,7 @@ def test_a_dream_is_submitted_worked_on_and_shown(pc, entry, work):
     (listed,) = pc.rows("dream", "list", "shop")
     assert (listed["run_id"], listed["input_manifest"]) == (run, None)
     assert "proposed" in pc.ok("dream", "list", "shop", "--status", "succeeded")
-    assert pc.ok("dream", "list", "shop", "--status", "failed") == "the scope has no dreams\n"
+    assert pc.ok("dream", "list", "shop", "--status", "failed") == "no failed dreams\n"
     assert work() == "no dream waits\n"
     pc.ok("review", "reject", "shop", f"cand_dream_{run}", "--version", "1", "--reason", "no")
     assert f"succeeded: cand_dream_{run} is rejected" in pc.ok("dream", "show", "shop", run)
@@ -89,6 +99,9 @@ def test_what_failed_says_why(pc, entry, work, model_stub):
     run = submitted(pc, "--entry", entry, "--source", "s1")
     told = work()
     assert told.startswith(f"shop  {run}  generation_failed: the model endpoint answered HTTP 401")
+    listed = pc.ok("dream", "list", "shop")
+    assert "failed: generation_failed" in listed
+    assert "the model endpoint answered HTTP 401: check PC_LLM_API_KEY" in listed
     assert pc.refused(1, "dream", "cancel", "shop", run) == (
         f"pc: the dream {run} has failed already"
     )
@@ -107,8 +120,46 @@ def test_waiting_for_the_end(local, model_stub):
     assert "generation_failed" in done.stderr
 
 
+def test_waiting_says_which_dream_and_that_nobody_has_begun_it(local, model_stub, monkeypatch):
+    monkeypatch.setattr(dream_commands, "_UNBEGUN_S", 0.0)
+    local.ok("scope", "create", "shop")
+    (made,) = local.rows("memory", "remember", "shop", "Amounts are cents.")
+    model_stub.answer(says(NOTHING))
+
+    def begin_late():
+        env = {name.removeprefix("PC_").lower(): value for name, value in local.env.items()}
+        env.pop("columns")
+        settings = Settings(**env)
+        database = open_database(settings.ledger_url)
+        while not waiting(database, now_us=now_us()).pending:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        run_pending(database, settings, budget_s=30)
+        database.close()
+
+    worker = threading.Thread(target=begin_late)
+    worker.start()
+    entry = made["entry"]["citation"]["entry_id"]
+    done = local("dream", "submit", "shop", "--entry", entry, "--wait", "--json")
+    worker.join()
+    run = json.loads(done.stdout)
+    assert (done.exit_code, run["outcome"]) == (0, "no_change")
+    first, *then = done.stderr.splitlines()
+    assert first == f"{run['run_id']} queued"
+    assert " ".join(then).startswith("nobody has begun it yet: is dagster-daemon running?")
+
+
 def test_calls_that_make_no_sense(pc, entry):
-    assert pc.refused(2, "dream", "submit", "shop")
+    for arguments in ((), ("--source", "s1")):
+        assert pc.refused(2, "dream", "submit", "shop", *arguments) == (
+            "pc: --entry: is missing: name an entry or an experience to refine"
+        )
+    assert pc.refused(2, "dream", "submit", "shop", "--entry", entry, "--key", " k") == (
+        "pc: idempotency_key: has white space around it"
+    )
+    assert pc.refused(1, "dream", "submit", "shop", "--experience", "exp_none") == (
+        "pc: there is no experience/exp_none"
+    )
     assert pc.refused(2, "dream", "submit", "shop", "--experience", "a@b@c")
     assert pc.refused(1, "dream", "submit", "shop", "--entry", "mem_ent_none")
     assert pc.refused(1, "dream", "show", "shop", "dr_none") == (

@@ -200,6 +200,14 @@ def test_time_is_bounded_and_nothing_is_repeated(ask, model_stub):
     assert len(model_stub.requests()) == 2
 
 
+def test_what_cuts_an_answer_off_is_named(ask, model_stub):
+    for most, named in ((512, "512 tokens"), (4_096, "4096 tokens"), (8_000, "PC_LLM_MAX_TOKENS")):
+        model_stub.answer(says(PLAN, finish_reason="length"))
+        with pytest.raises(ModelAnsweredBadly) as caught:
+            ask(max_tokens=most, model="m")
+        assert caught.value.message == f"the model's answer was cut off at {named}"
+
+
 def test_settings_choose_the_author(tmp_path):
     builtin = dreamer(Settings(home=tmp_path))
     assert model_id(builtin) == "builtin:dream-1"

@@ -62,7 +62,7 @@ class DreamRequest(Wire):
     idempotency_key: str = Field(
         min_length=1,
         max_length=dream_run.KEY_MAX_CHARS,
-        pattern=r"^\S(?:[\s\S]*\S)?$",
+        json_schema_extra={"pattern": r"^\S(?:[\s\S]*\S)?$"},  # the check below says it in words
         description="Names this request for ever: the same key with the same input gets the same "
         "dream, whatever became of it.",
     )
