@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from pc_store.domain.window import Consumer
 from pc_store.ledger.schema import (
     artifacts,
+    candidates,
     cursors,
+    dream_runs,
     entry_versions,
     manifest_spans,
     source_heads,
@@ -22,19 +24,26 @@ _SOME = 500
 
 @dataclass
 class Holdings:
-    """What a scope holds; entries by (kind, state), artifacts with a revision by family."""
+    """What a scope holds; entries by (kind, state), artifacts with a revision by family.
+
+    Candidates are by (family, status).
+    """
 
     sources: int = 0
     processed: int = 0
     artifacts: dict[str, int] = field(default_factory=dict)
     entries: dict[tuple[str, str], int] = field(default_factory=dict)
+    candidates: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one window's model calls cost, on the day (UTC) of the last answer."""
+    """What a window's model calls cost, on the day (UTC) of the last answer; or a dream's.
 
-    consumer: Consumer
+    Those of a dream are of the day that its first attempt began.
+    """
+
+    by: Consumer | Literal["dream"]
     day: date
     requests: int
     tokens_in: int
@@ -61,6 +70,15 @@ def holdings(conn: sa.Connection, scope_ids: Sequence[str]) -> dict[str, Holding
             found[scope_id].artifacts[family] = count
         for scope_id, kind, state, count in conn.execute(_entries(some)):
             found[scope_id].entries[kind, state] = count
+        proposed = (
+            sa.select(
+                candidates.c.scope_id, candidates.c.family, candidates.c.status, sa.func.count()
+            )
+            .where(candidates.c.scope_id.in_(some))
+            .group_by(candidates.c.scope_id, candidates.c.family, candidates.c.status)
+        )
+        for scope_id, family, status, count in conn.execute(proposed):
+            found[scope_id].candidates[family, status] = count
     return found
 
 
@@ -85,7 +103,7 @@ def _entries(scope_ids: Sequence[str]) -> sa.Select[Any]:
 
 
 def costs(conn: sa.Connection, scope_ids: Sequence[str], *, since_us: int) -> dict[str, list[Cost]]:
-    """What windows answered since a moment cost, by scope; scopes without any are absent."""
+    """What windows and dreams cost since a moment, by scope; scopes without any are absent."""
     found: dict[str, list[Cost]] = {}
     for some in _chunks(scope_ids):
         query = sa.select(
@@ -93,16 +111,23 @@ def costs(conn: sa.Connection, scope_ids: Sequence[str], *, since_us: int) -> di
         ).where(windows.c.scope_id.in_(some), windows.c.answered_at >= since_us)
         for row in conn.execute(query.order_by(windows.c.window_id)):
             if row.usage:
-                found.setdefault(row.scope_id, []).append(
-                    Cost(
-                        row.consumer,
-                        datetime.fromtimestamp(row.answered_at / 1_000_000, UTC).date(),
-                        row.usage["calls"],
-                        row.usage["tokens_in"],
-                        row.usage["tokens_out"],
-                    )
-                )
+                spent = row.usage["calls"], row.usage["tokens_in"], row.usage["tokens_out"]
+                cost = Cost(row.consumer, _day(row.answered_at), *spent)
+                found.setdefault(row.scope_id, []).append(cost)
+        table = dream_runs
+        dreamt = sa.select(table.c.scope_id, table.c.started_at, table.c.usage).where(
+            table.c.scope_id.in_(some), table.c.started_at >= since_us
+        )
+        for scope_id, started_at, usage in conn.execute(dreamt.order_by(table.c.run_id)):
+            if usage and usage["model_calls"]:
+                tokens = usage["input_tokens"] or 0, usage["output_tokens"] or 0
+                cost = Cost("dream", _day(started_at), usage["model_calls"], *tokens)
+                found.setdefault(scope_id, []).append(cost)
     return found
+
+
+def _day(time_us: int) -> date:
+    return datetime.fromtimestamp(time_us / 1_000_000, UTC).date()
 
 
 def _chunks(scope_ids: Sequence[str]) -> Iterator[Sequence[str]]:

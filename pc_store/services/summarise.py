@@ -18,7 +18,7 @@ from pc_store.services.bind import selected
 
 PERIODS = {"today": 1, "7d": 7, "30d": 30}
 """Days a period covers, today (UTC) included."""
-PURPOSES = {consumer: f"{consumer}_extraction" for consumer in CONSUMERS}
+PURPOSES = {consumer: f"{consumer}_extraction" for consumer in CONSUMERS} | {"dream": "dream"}
 ESTIMATOR = {"estimator_id": "character:four-ascii-or-one", "version": "1"}
 """How the tokens of recalls are estimated: `domain.source.estimated_tokens`."""
 
@@ -36,7 +36,6 @@ def statistics(
     `{selection, scope_ids, as_of, inventory, usage, recall, by_scope}`; one consistent read.
     `embedding` counts the texts that were embedded to be found (`memory_indexing`), not queries.
     `recall` counts contexts that were prepared, as far back as their log is kept.
-    What belongs to parts this store does not have yet (candidates) is 0.
 
     Args:
         threshold: recurrences in a row from which a failure needs review.
@@ -111,6 +110,7 @@ def _recurrence(counts: RecurrenceCounts) -> dict[str, Any]:
 def _inventory(held: Iterable[Holdings]) -> dict[str, Any]:
     families: Counter[str] = Counter()
     kinds: dict[str, Counter[str]] = {}
+    proposed: dict[str, Counter[str]] = {}
     total = processed = 0
     for one in held:
         total += one.sources
@@ -118,6 +118,8 @@ def _inventory(held: Iterable[Holdings]) -> dict[str, Any]:
         families.update(one.artifacts)
         for (kind, state), count in one.entries.items():
             kinds.setdefault(kind, Counter())[state] += count
+        for (family, status), count in one.candidates.items():
+            proposed.setdefault(family, Counter())[status] += count
     return {
         "sources": {
             "total": total,
@@ -130,7 +132,12 @@ def _inventory(held: Iterable[Holdings]) -> dict[str, Any]:
                 {"family": family, "total": families[family]} for family in sorted(families)
             ],
         },
-        "candidates": {"total": 0, "pending": 0, "approved": 0, "rejected": 0, "by_family": []},
+        "candidates": {
+            **_decisions(sum(proposed.values(), Counter())),
+            "by_family": [
+                {"family": family, **_decisions(proposed[family])} for family in sorted(proposed)
+            ],
+        },
         "memory": {
             "entries": {
                 **_states(sum(kinds.values(), Counter())),
@@ -145,6 +152,13 @@ def _states(counts: Counter[str]) -> dict[str, int]:
         "total": counts.total(),
         "active": counts["active"],
         "inactive": counts["inactive"],
+    }
+
+
+def _decisions(counts: Counter[str]) -> dict[str, int]:
+    return {
+        "total": counts.total(),
+        **{status: counts[status] for status in ("pending", "approved", "rejected")},
     }
 
 
@@ -191,11 +205,11 @@ def _models(costs: Iterable[Cost], embedded: Iterable[EmbeddingCost]) -> dict[st
 def _by_purpose(costs: list[Cost], embedded: list[EmbeddingCost]) -> list[dict[str, Any]]:
     return [
         {
-            "purpose": PURPOSES[name],
-            **_models([cost for cost in costs if cost.consumer == name], ()),
+            "purpose": purpose,
+            **_models([cost for cost in costs if cost.by == name], ()),
         }
-        for name in CONSUMERS
-        if any(cost.consumer == name for cost in costs)
+        for name, purpose in PURPOSES.items()
+        if any(cost.by == name for cost in costs)
     ] + [
         {"purpose": name, **_models((), [cost for cost in embedded if cost.purpose == name])}
         for name in sorted({cost.purpose for cost in embedded})

@@ -3,11 +3,14 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from dreaming import nothing
+from model_stub import says, status
 
 from pc_store.domain.source import new_source
 from pc_store.errors import InvalidInput, ScopeNotFound
 from pc_store.ledger import cursors, windows
 from pc_store.services import administer, capture, instruct, remember
+from pc_store.services.clock import now_us
 from pc_store.services.summarise import statistics
 
 NOW = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp() * 1_000_000)
@@ -96,6 +99,26 @@ def test_usage_is_counted_by_day_and_purpose_within_the_period(shop_db):
         assert len(found["daily"]) == days
         assert found["daily"][-1]["date"] == "2026-11-30"
         assert found["daily"][-1]["generation"]["requests"] == 2
+
+
+def test_candidates_and_what_dreams_cost_are_counted(sleeper):
+    cited = sleeper.remembered()
+    sleeper.desk.approved()
+    sleeper.says(cited)
+    sleeper.stub.answer(status(503), says(nothing()))
+    sleeper.dreamt(cited)
+    sleeper.queued(cited)
+    sleeper.pending()
+    sleeper.having(llm_provider="builtin").dreamt(cited)
+    found = statistics(sleeper.db, {"mode": "all"}, period="today", now_us=now_us())
+    counts = {"total": 2, "pending": 1, "approved": 1, "rejected": 0}
+    families = [{"family": "experience", **counts}]
+    assert found["inventory"]["candidates"] == {**counts, "by_family": families}
+    (spent,) = [one for one in found["usage"]["by_purpose"] if one["purpose"] == "dream"]
+    assert spent["generation"] == {"requests": 3, "input_tokens": 200, "output_tokens": 40}
+    assert spent in found["usage"]["daily"][-1]["by_purpose"]
+    everything = [one["generation"]["requests"] for one in found["usage"]["by_purpose"]]
+    assert found["usage"]["totals"]["generation"]["requests"] == sum(everything)
 
 
 def test_a_selection_of_several_sums_them_and_lists_each(shop_db):
