@@ -4,6 +4,8 @@
 the SQLite ledger, the search index, landing files, rejects.
 """
 
+import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, Self
 
@@ -19,9 +21,7 @@ from pc_store.errors import InvalidInput
 class Settings(BaseSettings):
     """The configuration of one store. Read it with `Settings.load()`."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="PC_", frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = SettingsConfigDict(env_prefix="PC_", frozen=True, extra="ignore")
 
     home: Path = Path(".pc")
     """Where the ledger, index, landing files and rejects live, unless a setting moves them."""
@@ -194,17 +194,23 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls) -> Self:
-        """Read the environment.
+        """Read the environment; cheap while that stays as it was.
 
         Raises:
             InvalidInput: a variable is not what it must be; the message names the variable.
         """
         try:
-            return cls()
+            return cls._of(_environment())
         except ValidationError as error:
             first = error.errors()[0]
             name = "PC_" + "_".join(str(part) for part in first["loc"]).upper()
             raise InvalidInput(name, first["msg"].lower()) from None
+
+    @classmethod
+    @lru_cache(maxsize=1)
+    def _of(cls, environment: tuple[tuple[str, str], ...]) -> Self:
+        del environment  # what the constructor reads by itself
+        return cls()
 
     @property
     def provider(self) -> Literal["openai", "builtin"]:
@@ -269,3 +275,8 @@ class Settings(BaseSettings):
     def rejects_path(self) -> Path:
         """The folder of reject files: input that could not be read, kept as it came."""
         return (self.home / "rejects").absolute()
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    """All that `Settings` is made of."""
+    return tuple(one for one in os.environ.items() if one[0].upper().startswith("PC_"))
