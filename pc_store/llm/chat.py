@@ -98,7 +98,7 @@ class ChatModel:
     def prepare(self) -> None:
         """Load the client now: seconds that would count as the first request's otherwise."""
         self._instructor_mode()
-        _ = self._connected().chat.completions
+        self._connected()
 
     def ask(
         self,
@@ -169,12 +169,14 @@ class ChatModel:
         OpenAI's reasoning models refuse `temperature` and know `max_tokens` by another name.
         """
         import openai
+        from openai.types.chat import ChatCompletion
+
+        from pc_store.llm.transport import post
 
         client = self._connected()
         while True:
             try:
-                answered: ChatCompletion = client.chat.completions.create(**self._accepted(options))
-                return answered
+                return post(client, "/chat/completions", self._accepted(options), ChatCompletion)
             except openai.BadRequestError as error:
                 refused = error.param
                 if refused not in ("max_tokens", "temperature") or refused in self._refused:

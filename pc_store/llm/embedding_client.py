@@ -300,23 +300,27 @@ class OpenAIEmbedder:
 
         Floats are asked for: every endpoint knows them, whereas some refuse base64.
         """
+        import httpx2
         import openai
 
-        create = self._connected().embeddings.with_raw_response.create
+        from pc_store.llm.transport import post
+
+        client = self._connected()
         options: dict[str, Any] = {
             "model": self._model,
             "input": list(texts),
             "encoding_format": "float",
         }
         if self._dimensions is None or "dimensions" in self._refused:
-            return create(**options).http_response
+            return post(client, "/embeddings", options, httpx2.Response)
         try:
-            return create(**options, dimensions=self._dimensions).http_response
+            wanted = options | {"dimensions": self._dimensions}
+            return post(client, "/embeddings", wanted, httpx2.Response)
         except openai.BadRequestError as error:
             if error.param != "dimensions":
                 raise
         self._refused.add("dimensions")
-        return create(**options).http_response
+        return post(client, "/embeddings", options, httpx2.Response)
 
     def _connected(self) -> "openai.OpenAI":
         with self._lock:

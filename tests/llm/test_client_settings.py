@@ -1,6 +1,7 @@
 """The proposer as the settings describe it."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -68,10 +69,11 @@ def test_without_an_address_openai_itself_is_asked_which_needs_a_key():
     proposer.close()
 
 
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "OPENAI_ADMIN_KEY"])
 def test_a_key_of_openai_in_the_environment_is_not_sent_to_another_endpoint(
-    ask, model_stub, monkeypatch
+    ask, model_stub, monkeypatch, name
 ):
-    monkeypatch.setenv("OPENAI_API_KEY", "not-for-you")
+    monkeypatch.setenv(name, "not-for-you")
     ask()
     assert "not-for-you" not in json.dumps(model_stub.requests())
 
@@ -80,15 +82,23 @@ def test_without_any_setting_the_builtin_program_proposes():
     assert proposer_of(settings()).provider == "builtin"
 
 
-def test_openai_and_instructor_are_not_imported_before_the_first_call():
-    code = (
-        "import sys; from pc_store.llm import asking, client, providers;"
-        "from pc_store.settings import Settings;"
-        "providers.proposer(Settings(llm_model='m', llm_base_url='http://127.0.0.1:9/v1'));"
-        "print([m for m in ('openai', 'instructor', 'httpx2', 'jinja2') if m in sys.modules])"
+def test_openai_and_instructor_are_imported_at_the_first_call_and_no_other_endpoint(model_stub):
+    code = f"""
+import sys
+from asked import EVIDENCE, POLICY
+from pc_store.llm import asking, client, providers
+from pc_store.settings import Settings
+one = providers.proposer(Settings(llm_model="m", llm_base_url="{model_stub.base_url}"))
+slow = ("openai", "instructor", "httpx2", "jinja2", "openai.resources")
+print([name for name in slow if name in sys.modules])
+one.propose(EVIDENCE, (), policy=POLICY)
+print([name for name in slow if name in sys.modules])
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+    assert ran.stdout.splitlines() == ["[]", "['openai', 'instructor', 'httpx2', 'jinja2']"]
 
 
 def test_one_proposer_serves_several_threads(connect, model_stub):
