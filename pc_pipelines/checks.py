@@ -6,9 +6,9 @@ from typing import get_args
 import dagster as dg
 
 from pc_pipelines.resources import StoreResource
-from pc_store.services import index_check
 from pc_store.services.audit import RULES, Finding, Part, audit
 from pc_store.services.clock import now_us
+from pc_store.services.index_rules import RULES as INDEX_RULES
 
 
 def _checks_on(part: Part) -> dg.AssetChecksDefinition:
@@ -37,7 +37,7 @@ def _checks_on(part: Part) -> dg.AssetChecksDefinition:
     name="search_index_state",
     specs=[
         dg.AssetCheckSpec(rule.name, asset="search_index", description=rule.asserts)
-        for rule in index_check.RULES
+        for rule in INDEX_RULES
     ],
     can_subset=True,
 )
@@ -45,9 +45,11 @@ def search_index_state(
     context: dg.AssetCheckExecutionContext, store: StoreResource
 ) -> Iterator[dg.AssetCheckResult]:
     """The rules of `pc_store.services.index_check`, evaluated over every shard."""
+    from pc_store.services.index_check import verify
+
     wanted = {key.name for key in context.selected_asset_check_keys}
-    serious = {rule.name for rule in index_check.RULES if rule.serious}
-    for finding in index_check.verify(store.db, store.settings, names=wanted, now_us=now_us()):
+    serious = {rule.name for rule in INDEX_RULES if rule.serious}
+    for finding in verify(store.db, store.settings, names=wanted, now_us=now_us()):
         yield _result("search_index", finding, serious=finding.check in serious)
 
 

@@ -7,7 +7,7 @@ import dagster as dg
 
 from pc_store.domain.window import WindowKey, parse_key
 from pc_store.errors import WindowRefused
-from pc_store.services.index import shard_names
+from pc_store.services.index_names import shard_names
 from pc_store.settings import Settings
 
 _STORE = Settings.load().store_name

@@ -7,7 +7,6 @@ from pc_pipelines.resources import StoreResource
 from pc_pipelines.sensors.search_index_due import build_request
 from pc_store.errors import StoreBusy, StoreUnavailable
 from pc_store.services.clock import now_us
-from pc_store.services.index import status
 
 
 @dg.schedule(
@@ -24,6 +23,8 @@ def nightly_compaction(
     context: dg.ScheduleEvaluationContext, store: StoreResource
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """One run a shard; the shards a build would change anyway are left to the sensor."""
+    from pc_store.services.index import status
+
     try:
         wasteful = [one for one in status(store.db, store.settings) if one.wasteful is not None]
     except (StoreBusy, StoreUnavailable) as error:

@@ -13,8 +13,6 @@ from pc_pipelines import partitions, window_sets
 from pc_pipelines.resources import StoreResource
 from pc_store.domain.window import OPEN
 from pc_store.services.clock import now_us
-from pc_store.services.index import remove_leftovers
-from pc_store.services.prune import prune
 from pc_store.services.recalls import forget_recalls
 from pc_store.services.watch import forget_beats, list_windows
 
@@ -114,6 +112,8 @@ def forget_old_recalls(store: StoreResource) -> dg.Output[None]:
 @dg.op(out=dg.Out(dg.Nothing))
 def remove_index_leftovers(store: StoreResource) -> dg.Output[None]:
     """Remove index files that no shard uses: of older formats, of builders that died."""
+    from pc_store.services.index import remove_leftovers
+
     removed = remove_leftovers(store.db, store.settings)
     return dg.Output(None, metadata={"files removed": removed})
 
@@ -130,6 +130,8 @@ def remove_index_leftovers(store: StoreResource) -> dg.Output[None]:
 )
 def prune_vectors(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[None]:
     """Delete the vectors of texts that nobody holds any more."""
+    from pc_store.services.prune import prune
+
     deleted = prune(store.db, store.settings, other_profiles=context.op_config["other_profiles"])
     return dg.Output(None, metadata={"vectors deleted": deleted})
 

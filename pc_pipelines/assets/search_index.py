@@ -1,7 +1,7 @@
 """`search_index`: one immutable DuckDB file a shard, built anew by each materialisation."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -9,7 +9,10 @@ from pc_pipelines import partitions
 from pc_pipelines.failures import failure
 from pc_pipelines.resources import StoreResource
 from pc_store.errors import StoreError
-from pc_store.services.index import Rebuilt, build, shard_number
+from pc_store.services.index_names import shard_number
+
+if TYPE_CHECKING:
+    from pc_store.services.index import Rebuilt
 
 EMBED = dg.Field(
     bool,
@@ -39,6 +42,8 @@ def search_index(
     context: dg.AssetExecutionContext, store: StoreResource
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Build one shard's file."""
+    from pc_store.services.index import build
+
     embed = bool(context.op_execution_context.op_config["embed"])
     settings = store.settings
     try:
@@ -63,7 +68,7 @@ def search_index(
     yield dg.MaterializeResult(metadata=_metadata(done))
 
 
-def _metadata(done: Rebuilt) -> dict[str, Any]:
+def _metadata(done: "Rebuilt") -> dict[str, Any]:
     built, after, vectors = done.built, done.after, done.vectors
     assert built is not None
     return {

@@ -1,5 +1,7 @@
 """`search_index_due`: asks for the builds of shards that are behind the ledger."""
 
+from typing import TYPE_CHECKING
+
 import dagster as dg
 
 from pc_pipelines import jobs
@@ -10,7 +12,9 @@ from pc_pipelines.sensors.patience import (
     unfinished_runs,
 )
 from pc_store.services.clock import now_us
-from pc_store.services.index import ShardStatus, status
+
+if TYPE_CHECKING:
+    from pc_store.services.index import ShardStatus
 
 REQUESTS_MAX = 16
 """Most builds asked for in one tick."""
@@ -33,6 +37,8 @@ def search_index_due(
     context: dg.SensorEvaluationContext, store: StoreResource
 ) -> dg.SensorResult | dg.SkipReason:
     """One run a shard, none for a shard that has one; the ones furthest behind first."""
+    from pc_store.services.index import status
+
     busy = lane_keys(unfinished_runs(context.instance), LANE)
     now = now_us()
     due = {
@@ -49,7 +55,7 @@ def search_index_due(
     )
 
 
-def build_request(shard: ShardStatus, now: int) -> dg.RunRequest:
+def build_request(shard: "ShardStatus", now: int) -> dg.RunRequest:
     """The run that builds a shard's next file.
 
     A build raises the generation, so that the next one has another key. A shard whose build
@@ -63,5 +69,5 @@ def build_request(shard: ShardStatus, now: int) -> dg.RunRequest:
     )
 
 
-def _urgency(shard: ShardStatus) -> tuple[bool, int, str]:
+def _urgency(shard: "ShardStatus") -> tuple[bool, int, str]:
     return shard.tail.wrong is None, -shard.tail.rows, shard.name

@@ -15,7 +15,7 @@ from pc_store.domain.window import Consumer, WindowKey
 from pc_store.ledger import entries
 from pc_store.ledger.database import Database
 from pc_store.ledger.windows import WindowRow
-from pc_store.services import find, settle, shadow
+from pc_store.services import settle, shadow
 from pc_store.services.begin import Mode
 from pc_store.services.commit import commit_drafts, lock_memory
 from pc_store.services.consume import Family, KeptAnswer, Made, Written
@@ -40,6 +40,8 @@ class _Memory(Family[Proposal, Draft]):
         self, db: Database, settings: Settings, scope_id: str, shown: Sequence[Source]
     ) -> list[tuple[ShownEntry, str]]:
         """The entries that are nearest to what the sources say."""
+        from pc_store.services import find
+
         found = find.relevant(
             db,
             settings,

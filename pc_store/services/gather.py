@@ -22,6 +22,7 @@ from pc_store.search.nearest import Vector
 from pc_store.search.shards import Part, Shard
 from pc_store.search.tokens import TOKENISER
 from pc_store.services import index_build
+from pc_store.services.index_names import stored_shards
 from pc_store.settings import Settings
 
 LATE_MAX = 4_096
@@ -212,7 +213,7 @@ def _shard(db: Database, settings: Settings, scope_id: str) -> Shard | None:
         count = _counts.get(db.engine, -1)
     if count == -1:  # the process's first search of this ledger
         with db.read() as conn:
-            count = _counted(db, index_build.stored_shards(conn))
+            count = _counted(db, stored_shards(conn))
     if count is None:
         return None
     return shards.open_current(settings.index_path, shards.shard_of(scope_id, count), count)

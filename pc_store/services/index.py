@@ -5,15 +5,13 @@ What is behind is found all the same, from the ledger; a shard that is far behin
 
 import json
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 import sqlalchemy as sa
 
 from pc_store.domain.refs import EXPERIENCE_FAMILY
-from pc_store.errors import InvalidInput, StoreError
+from pc_store.errors import InvalidInput
 from pc_store.ledger import facts, index_tails, terms
 from pc_store.ledger.database import Database
 from pc_store.search import leftovers, shards
@@ -22,6 +20,7 @@ from pc_store.services import embed, index_build
 from pc_store.services.backfill import Backfilled, backfill
 from pc_store.services.clock import now_us
 from pc_store.services.index_build import Built
+from pc_store.services.index_names import shard_name, stored_shards
 from pc_store.services.index_tail import (
     IndexFile,
     Tail,
@@ -103,39 +102,10 @@ class ShardStatus:
         return None
 
 
-def shard_name(shard: int) -> str:
-    """`s00`, `s01` …"""
-    return f"s{shard:02d}"
-
-
-def shard_number(name: str) -> int:
-    """The shard of a name that `shard_name` gave."""
-    return int(name.removeprefix("s"))
-
-
-def shard_names(settings: Settings) -> list[str]:
-    """The names of all shards, for who has no ledger open.
-
-    The ledger is asked how many there are, but it is not made: where it cannot be read, the
-    settings say what its first build will fix.
-    """
-    count = None
-    url = sa.make_url(settings.ledger_url)
-    if url.get_backend_name() != "sqlite" or Path(url.database or "").exists():
-        with suppress(StoreError, sa.exc.SQLAlchemyError):
-            db = Database(settings.ledger_url, wait_s=settings.database_wait_s)
-            try:
-                with db.read() as conn:
-                    count = index_build.stored_shards(conn)
-            finally:
-                db.close()
-    return [shard_name(number) for number in range(count or settings.index_shards)]
-
-
 def shard_count(db: Database, settings: Settings) -> int:
     """How many shards the index has: what the ledger says, or what its first build will fix."""
     with db.read() as conn:
-        return index_build.stored_shards(conn) or settings.index_shards
+        return stored_shards(conn) or settings.index_shards
 
 
 def status(db: Database, settings: Settings) -> list[ShardStatus]:

@@ -25,6 +25,7 @@ from pc_store.search.building import Built as Built
 from pc_store.search.building import Work
 from pc_store.search.tokens import TOKENISER
 from pc_store.services import embed
+from pc_store.services.index_names import stored_shards
 from pc_store.settings import Settings
 
 _ROWS_AT_ONCE = 2_000
@@ -34,12 +35,6 @@ REST_FACTOR = 10.0
 """After a build the background leaves the shard alone for this many times what it took."""
 
 _log = logging.getLogger(__name__)
-
-
-def stored_shards(conn: sa.Connection) -> int | None:
-    """How many shards this ledger's index has; None before its first build."""
-    kept = facts.get(conn, SHARDS_FACT)
-    return int(kept) if kept is not None else None
 
 
 def fix_shards(db: Database, settings: Settings) -> int:

@@ -7,7 +7,6 @@ from the ledger, in memory.
 import random
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,9 @@ from pc_store.search.shards import Covered, Shard
 from pc_store.services import find
 from pc_store.services.audit import ROWS_SHOWN, Finding
 from pc_store.services.blend import Mode
-from pc_store.services.index import ShardStatus, chosen, shard_count, shard_name
+from pc_store.services.index import ShardStatus, chosen, shard_count
+from pc_store.services.index_names import shard_name
+from pc_store.services.index_rules import AGREES, COVERS, READABLE, RECALLS, RULES, IndexRule
 from pc_store.settings import Settings
 
 QUERIES = 4
@@ -36,36 +37,6 @@ _EXACT_MAX_DOCUMENTS = 20_000
 """Larger scopes are not sampled: their exact answer would take minutes and a gigabyte."""
 _QUERY_CHARS = 80
 _EQUAL = 1e-5
-
-
-@dataclass(frozen=True)
-class IndexRule:
-    """A check: what it asserts, and whether a failure means that searches are wrong, not slow."""
-
-    name: str
-    asserts: str
-    serious: bool
-
-
-READABLE = IndexRule(
-    "index_files_can_be_read", "every index file in use can be opened and is of this version", False
-)
-COVERS = IndexRule(
-    "index_covers_ledger",
-    "no shard lacks more changes, or lacks one for longer, than it may, or is of another ledger",
-    False,
-)
-AGREES = IndexRule(
-    "index_agrees_with_exact_search",
-    "sampled queries find with the index exactly what they find without it",
-    True,
-)
-RECALLS = IndexRule(
-    "hnsw_recall_at_least_095",
-    "each HNSW index finds at least 95 % of the ten nearest vectors of sampled queries",
-    True,
-)
-RULES = (READABLE, COVERS, AGREES, RECALLS)
 
 
 def verify(

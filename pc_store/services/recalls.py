@@ -10,7 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -23,9 +23,11 @@ from pc_store.errors import StoreError
 from pc_store.ledger import artifacts, recall_log, scopes
 from pc_store.ledger.database import Database
 from pc_store.ledger.recall_log import Recall, Surface
-from pc_store.services import find
 from pc_store.services.clock import now_us
-from pc_store.services.prepare import Prepared
+
+if TYPE_CHECKING:
+    from pc_store.services import find
+    from pc_store.services.prepare import Prepared
 
 DAY_US = 86_400_000_000
 WAITING_MAX = 2_000
@@ -50,7 +52,7 @@ class Note:
     items: tuple[Recalled, ...] = ()
 
 
-def searched(scope_id: str, query: str, result: find.SearchResult, *, started_us: int) -> Note:
+def searched(scope_id: str, query: str, result: "find.SearchResult", *, started_us: int) -> Note:
     """What a search of a memory delivered."""
     hits = [
         {
@@ -66,7 +68,7 @@ def searched(scope_id: str, query: str, result: find.SearchResult, *, started_us
 
 
 def searched_experiences(
-    scope_id: str, query: str, result: find.ExperienceResult, *, started_us: int
+    scope_id: str, query: str, result: "find.ExperienceResult", *, started_us: int
 ) -> Note:
     """What a search of experiences delivered."""
     hits = [
@@ -81,7 +83,7 @@ def searched_experiences(
 
 
 def prepared(
-    scope_id: str, query: str, result: Prepared, *, max_bytes: int, started_us: int
+    scope_id: str, query: str, result: "Prepared", *, max_bytes: int, started_us: int
 ) -> Note:
     """What a prepared context delivered, and what it left out and why."""
     hits = [
@@ -104,7 +106,7 @@ def prepared(
     return Note(recall, tuple(item.found for item in result.items))
 
 
-def omitted(result: Prepared) -> dict[str, int]:
+def omitted(result: "Prepared") -> dict[str, int]:
     """How much of what was found is not delivered, by reason."""
     return dict(Counter(one.reason for one in result.dropped))
 

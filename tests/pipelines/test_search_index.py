@@ -14,7 +14,8 @@ from pc_pipelines.schedules import nightly_compaction
 from pc_store.search import building, shards
 from pc_store.services import remember
 from pc_store.services.clock import now_us
-from pc_store.services.index import shard_name, status
+from pc_store.services.index import status
+from pc_store.services.index_names import shard_name
 from pc_store.services.purge import purge
 
 SENSOR = "search_index_due"

@@ -10,7 +10,8 @@ from pc_store.search.tokens import TOKENISER, terms_of
 from pc_store.services import remember
 from pc_store.services.index import build, shard_count
 from pc_store.services.index import status as statuses
-from pc_store.services.index_check import RULES, verify
+from pc_store.services.index_check import verify
+from pc_store.services.index_rules import RULES
 from pc_store.settings import Settings
 
 NOW = 1_700_000_000_000_000

@@ -10,7 +10,8 @@ from model_stub import EMBEDDING_DIMS, EMBEDDING_MODEL, status
 from pc_store.errors import InvalidInput
 from pc_store.search import building
 from pc_store.services.clock import now_us
-from pc_store.services.index import build, remove_leftovers, shard_count, shard_names, shard_number
+from pc_store.services.index import build, remove_leftovers, shard_count
+from pc_store.services.index_names import shard_names, shard_number
 from pc_store.settings import Settings
 
 
