@@ -18,13 +18,13 @@ from pc_store.services.audit import Part
 
 memory_extraction = dg.define_asset_job(
     MEMORY_WINDOWS.window_job,
-    selection=[MEMORY_WINDOWS.asset],
+    selection=dg.AssetSelection.assets(MEMORY_WINDOWS.asset),
     description="Extract one window, the partition, into its scope's memory.",
 )
 
 experience_incubation = dg.define_asset_job(
     EXPERIENCE_WINDOWS.window_job,
-    selection=[EXPERIENCE_WINDOWS.asset],
+    selection=dg.AssetSelection.assets(EXPERIENCE_WINDOWS.asset),
     description="Make candidates of the task outcomes of one window, the partition.",
 )
 

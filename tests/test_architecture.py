@@ -247,7 +247,7 @@ def test_modules_that_need_a_slow_package_are_imported_inside_functions_only():
         ("pc_store.client", ("fastapi", "mcp")),
         ("pc_store.cli.app", ("fastapi", "mcp")),
         ("pc_store.api.app", ("mcp",)),
-        ("pc_pipelines.definitions", ("numpy", "duckdb")),
+        ("pc_pipelines.definitions", ("numpy", "duckdb", "antlr4")),
     ],
 )
 def test_importing_an_entry_point_does_not_import_a_slow_package(module, more):
