@@ -211,10 +211,12 @@ def run_pending(
             if run is not None:
                 took(run)
                 idle_since = now
-            elif worker.busy or _left(db):
+            elif worker.busy:
                 idle_since = now
             elif now - idle_since >= linger_s:
-                break
+                if not _left(db):
+                    break
+                idle_since = now
             if now - started > budget_s:
                 worker.finish()
                 break

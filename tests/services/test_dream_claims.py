@@ -2,6 +2,7 @@
 
 import threading
 
+import sqlalchemy as sa
 from desk import rows
 from dreaming import FIELDS, SCOPE, plan, spent
 from model_stub import hold, says, status
@@ -124,13 +125,18 @@ def test_a_worker_waits_for_second_attempts_and_tells_of_each_end(sleeper):
 
 def test_a_worker_lingers_for_what_comes_next(sleeper):
     cited = sleeper.remembered()
-    got = []
+    got, asked = [], []
     worker = threading.Thread(target=lambda: got.extend(sleeper.pending(linger_s=1.5)))
     worker.start()
     threading.Event().wait(0.3)
     run = sleeper.queued(cited)
+    while not sleeper.get(run).ended:
+        threading.Event().wait(0.02)
+    sa.event.listen(sleeper.db.engine, "before_cursor_execute", lambda *of: asked.append(of[2]))
     worker.join(60)
     assert [one.run_id for one in got] == [run.run_id]
+    # a look every quarter of a second, and one before it leaves
+    assert 4 <= sum("dream_runs" in statement for statement in asked) <= 9, asked
 
 
 def test_a_background_worker_works_and_gives_back_what_it_cannot_finish(sleeper):
