@@ -46,7 +46,8 @@ from pc_store.services.clock import now_us
 from pc_store.services.remember import remember
 from pc_store.settings import Settings
 
-IDLE_S = 15.0
+IDLE_S = 60.0
+"""The longest interval of a sensor, so that each has its turn."""
 TURN_S = 5.0
 COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
 SCOPE = "shop"
